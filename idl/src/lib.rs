@@ -32,7 +32,9 @@ pub mod capability {
     pub const SYS_NICE: u32 = 23;
     pub const IPC_LOCK: u32 = 14;
     pub const SYS_RESOURCE: u32 = 24;
+    pub const SYS_TIME: u32 = 25;
     pub const MKNOD: u32 = 27;
+    pub const WAKE_ALARM: u32 = 35;
     pub const LAST: u32 = 40;
 
     /// All of them, as a set.

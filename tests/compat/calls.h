@@ -222,7 +222,7 @@
 {244, "mq_notify", "fd sev", ""},
 {245, "mq_getsetattr", "fd in? out", ""},
 {246, "kexec_load", "none none none cmd", ""},
-{247, "waitid", "idtype=0 pid=self waitopts=wnohang out out", ""},
+{247, "waitid", "idtype=0 pid=self out waitopts=exited out", ""},
 {248, "add_key", "string string in len int", ""},
 {249, "request_key", "string string none int", ""},
 {250, "keyctl", "cmd int int int int", ""},

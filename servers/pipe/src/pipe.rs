@@ -4,7 +4,7 @@ use crate::users::Capacities;
 use crate::{ATOMIC, READABLE, WRITABLE};
 use cairn_abi::Id;
 use cairn_idl::errno::*;
-use cairn_idl::fs::{o, poll};
+use cairn_idl::fs::{self, o, poll};
 use cairn_resmgr::ring::{Buffers, Ring};
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::{Context, Data, Direct, Failure, Later};
@@ -159,8 +159,13 @@ impl Pipe {
                 Err(Failure::Wait(keys | READABLE))
             };
         }
-        cx.wake(keys | WRITABLE);
-        self.ring.drain(cx, length.min(self.ring.len()), 0, false)
+        let count = length.min(self.ring.len());
+        // (tee(2) looks at what is there.)
+        let peek = cx.request.words[2] & fs::PEEK != 0;
+        if !peek {
+            cx.wake(keys | WRITABLE);
+        }
+        self.ring.drain(cx, count, 0, peek)
     }
 
     /// All of it (in pieces if it is longer than PIPE_BUF); `cx.progress` counts what went before a wait.

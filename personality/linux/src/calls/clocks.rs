@@ -3,7 +3,7 @@
 use super::io::usable;
 use crate::descriptors::event_kind;
 use crate::descriptors::OpenFile;
-use crate::errno::{Result, EINVAL, EOPNOTSUPP, EPERM, RESTART_NO_HANDLER};
+use crate::errno::{Result, EFAULT, EINVAL, EOPNOTSUPP, EPERM, RESTART_NO_HANDLER};
 use crate::machine::area::{area, process, Frame};
 use crate::machine::gate;
 use crate::machine::request::Request;
@@ -14,6 +14,7 @@ use alloc::sync::Arc;
 use cairn_abi::layout::linux_slot;
 use cairn_abi::service::current;
 use cairn_abi::Error;
+use cairn_idl::capability::WAKE_ALARM;
 use cairn_idl::event;
 use cairn_idl::fs::o;
 use cairn_idl::proc::{self, TimerOp};
@@ -37,7 +38,7 @@ fn read_clock(clock: u32) -> Result<u64> {
 }
 
 /// The CPU-time clock that pthread_getcpuclockid and clock_getcpuclockid name: `!id << 3`, 4 for a thread's, and 0 to 2 for what is counted. The caller's own ones only.
-fn own_clock(clock: u32) -> Result<u32> {
+pub fn own_clock(clock: u32) -> Result<u32> {
     let (id, of_thread) = (!(clock as i32 >> 3) as u32, clock & 4 != 0);
     let own = match of_thread {
         true => area().tid(),
@@ -63,11 +64,6 @@ pub fn clock_getres(f: &mut Frame) -> Result<u64> {
         time::write_timespec(f.arg(1), 1)?;
     }
     Ok(0)
-}
-
-/// The wall clock is set by the machine's clock chip at boot and cannot be changed.
-pub fn set_clock(_: &mut Frame) -> Result<u64> {
-    Err(EPERM)
 }
 
 pub fn gettimeofday(f: &mut Frame) -> Result<u64> {
@@ -133,13 +129,29 @@ pub fn nanosleep(f: &mut Frame) -> Result<u64> {
 pub fn clock_nanosleep(f: &mut Frame) -> Result<u64> {
     const ABSOLUTE: u64 = 1;
     let (clock, flags, left) = (f.arg(0) as u32, f.arg(1), f.arg(3));
-    if !matches!(clock, 0 | 1 | 7 | 11) {
-        return Err(if clock == PROCESS { EOPNOTSUPP } else { EINVAL });
+    match clock {
+        0 | 1 | 7 | 11 => {}
+        // Those that wake a sleeping machine, which this one never is.
+        8 | 9 if process().is_capable(WAKE_ALARM) => {}
+        8 | 9 => {
+            time::read_timespec(f.arg(2))?;
+            return Err(EPERM);
+        }
+        2..=6 => return Err(EOPNOTSUPP),
+        _ => {
+            let given: [i64; 2] = match clock < 12 || (clock as i32) < 0 {
+                true => user::read(f.arg(2))?,
+                false => return Err(EINVAL),
+            };
+            own_clock(clock)?;
+            time::timespec(given[0], given[1])?;
+            return Err(EOPNOTSUPP);
+        }
     }
     let given = time::read_timespec(f.arg(2))?;
     match (flags & ABSOLUTE != 0, clock) {
         (false, _) => sleep_for(f, given, left),
-        (true, 0 | 11) => sleep(given.saturating_sub(time::boot_real_time()), 0),
+        (true, 0 | 8 | 11) => sleep(given.saturating_sub(time::boot_real_time()), 0),
         (true, _) => sleep(given, 0),
     }
 }
@@ -169,6 +181,13 @@ pub fn setitimer(f: &mut Frame) -> Result<u64> {
 
 pub fn getitimer(f: &mut Frame) -> Result<u64> {
     let which = f.arg(0) & 0xffff_ffff;
+    if which > 2 {
+        return Err(EINVAL);
+    }
+    user::range(f.arg(1), 32)?;
+    if f.arg(1) == 0 {
+        return Err(EFAULT);
+    }
     let words = Request::new(&[proc::GETITIMER, which]).call(linux_slot::PROC)?;
     write_interval(f.arg(1), &words)?;
     Ok(0)
@@ -205,11 +224,18 @@ pub fn timer_create(f: &mut Frame) -> Result<u64> {
     const NONE: u32 = 1;
     const BY_THREAD: u32 = 2;
     const THREAD_ID: u32 = 4;
+    if f.arg(1) != 0 {
+        user::read::<[u64; 8]>(f.arg(1))?;
+    }
     let clock = match f.arg(0) as u32 {
-        REALTIME | 8 | 11 => proc::TIMER_CLOCK_REALTIME,
-        1 | 7 | 9 => proc::TIMER_CLOCK_MONOTONIC,
+        REALTIME | 11 => proc::TIMER_CLOCK_REALTIME,
+        1 | 7 => proc::TIMER_CLOCK_MONOTONIC,
+        8 | 9 if !process().is_capable(WAKE_ALARM) => return Err(EPERM),
+        8 => proc::TIMER_CLOCK_REALTIME,
+        9 => proc::TIMER_CLOCK_MONOTONIC,
         PROCESS => proc::TIMER_CLOCK_PROCESS,
         THREAD => proc::TIMER_CLOCK_THREAD,
+        4..=6 => return Err(EOPNOTSUPP),
         clock => match own_clock(clock)? {
             THREAD => proc::TIMER_CLOCK_THREAD,
             _ => proc::TIMER_CLOCK_PROCESS,
@@ -269,6 +295,9 @@ fn write_timer(address: u64, words: &[u64; 8]) -> Result<u64> {
 
 pub fn timer_settime(f: &mut Frame) -> Result<u64> {
     let (id, clock) = clock_of(f.arg(0) & 0xffff_ffff);
+    if f.arg(2) == 0 {
+        return Err(EINVAL);
+    }
     let interval = time::read_timespec(f.arg(2))?;
     let value = time::read_timespec(f.arg(2).wrapping_add(16))?;
     let at = expiry(clock, f.arg(1) & 1 != 0, value)?;
@@ -294,8 +323,12 @@ pub fn timer_getoverrun(f: &mut Frame) -> Result<u64> {
 
 pub fn timerfd_create(f: &mut Frame) -> Result<u64> {
     let (clock, flags) = (f.arg(0) as u32, f.arg(1));
+    let flags = flags & 0xffff_ffff;
     if !matches!(clock, 0 | 1 | 7 | 8 | 9) || flags & !(o::CLOEXEC | o::NONBLOCK) != 0 {
         return Err(EINVAL);
+    }
+    if matches!(clock, 8 | 9) && !process().is_capable(WAKE_ALARM) {
+        return Err(EPERM);
     }
     let words = [
         event::TIMER,

@@ -23,7 +23,7 @@ pub fn close(f: &mut Frame) -> Result<u64> {
 pub fn close_range(f: &mut Frame) -> Result<u64> {
     const CLOEXEC: u64 = 4;
     const UNSHARE: u64 = 2;
-    let (first, last, flags) = (f.arg(0) as u32, f.arg(1) as u32, f.arg(2));
+    let (first, last, flags) = (f.arg(0) as u32, f.arg(1) as u32, f.arg(2) & 0xffff_ffff);
     if first > last || flags & !(CLOEXEC | UNSHARE) != 0 {
         return Err(EINVAL);
     }
@@ -139,7 +139,7 @@ pub fn fcntl(f: &mut Frame) -> Result<u64> {
     }
 }
 
-fn get_flags(file: &crate::descriptors::OpenFile) -> Result<u64> {
+pub fn get_flags(file: &crate::descriptors::OpenFile) -> Result<u64> {
     match &file.object {
         Some(_) => Ok(o::RDWR),
         None => Request::new(&[fs::GETFLAGS])

@@ -13,7 +13,11 @@ use cairn_idl::fs::{self, o};
 
 pub fn getdents64(f: &mut Frame) -> Result<u64> {
     let file = usable(f.arg(0))?;
-    let range = user::range(f.arg(1), f.arg(2) & 0xffff_ffff)?;
+    let room = f.arg(2) & 0xffff_ffff;
+    if room > i32::MAX as u64 {
+        return Err(EINVAL);
+    }
+    let range = user::range(f.arg(1), room)?;
     match &file.object {
         Some(Object::Descriptors(position)) => {
             let mut at = position.lock();
@@ -27,6 +31,29 @@ pub fn getdents64(f: &mut Frame) -> Result<u64> {
             .call(file.slot())
             .map(|w| w[0]),
     }
+}
+
+/// getdents(2) of old: the same records in the same room, but the type is the last byte and the name a byte further in front.
+pub fn getdents(f: &mut Frame) -> Result<u64> {
+    const HEADER: usize = 18;
+    let length = getdents64(f)?;
+    let mut at = 0;
+    while at < length {
+        let address = f.arg(1) + at;
+        let size = user::read::<u16>(address + 16)? as usize;
+        // What another thread wrote there meanwhile is its own affair.
+        if size <= HEADER || at + size as u64 > length {
+            break;
+        }
+        let mut record = alloc::vec![0; size];
+        user::read_bytes(address, &mut record)?;
+        let kind = record[HEADER];
+        record.copy_within(HEADER + 1.., HEADER);
+        record[size - 1] = kind;
+        user::write_bytes(address, &record)?;
+        at += size as u64;
+    }
+    Ok(length)
 }
 
 /// Open /proc/self/fd itself.

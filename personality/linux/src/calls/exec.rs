@@ -7,7 +7,7 @@ use super::open::open_file;
 use super::random;
 use crate::descriptors::OpenFile;
 use crate::errno::{
-    Errno, Result, E2BIG, EACCES, EFAULT, EINVAL, EIO, ELOOP, ENOENT, ENOEXEC, ENOMEM,
+    Errno, Result, E2BIG, EACCES, EFAULT, EINVAL, EIO, ELOOP, ENOENT, ENOEXEC, ENOMEM, ENXIO,
 };
 use crate::frames;
 use crate::loader::{self, Program};
@@ -42,23 +42,26 @@ const COMMAND_LINE_MAX: usize = 4096;
 
 pub fn execve(f: &mut Frame) -> Result<u64> {
     let name = read_name(f.arg(0))?;
+    if name.is_empty() {
+        return Err(ENOENT);
+    }
     let arguments = read_strings(f.arg(1))?;
     let environment = read_strings(f.arg(2))?;
     exec(f, AT_FDCWD, name, arguments, environment)
 }
 
 pub fn execveat(f: &mut Frame) -> Result<u64> {
-    let (dirfd, flags) = (f.arg(0) as i32, f.arg(4));
+    let (dirfd, flags) = (f.arg(0) as i32, f.arg(4) & 0xffff_ffff);
+    let name = read_name(f.arg(1))?;
+    if name.is_empty() && flags & fs::at::EMPTY_PATH == 0 {
+        return Err(ENOENT);
+    }
+    let arguments = read_strings(f.arg(2))?;
+    let environment = read_strings(f.arg(3))?;
     if flags & !(fs::at::EMPTY_PATH | fs::at::SYMLINK_NOFOLLOW) != 0 {
         return Err(EINVAL);
     }
-    let name = read_name(f.arg(1))?;
-    let arguments = read_strings(f.arg(2))?;
-    let environment = read_strings(f.arg(3))?;
     if name.is_empty() {
-        if flags & fs::at::EMPTY_PATH == 0 {
-            return Err(ENOENT);
-        }
         let mut line = crate::text::Line::new();
         line.text("/dev/fd/").signed(dirfd as i64);
         return exec(f, AT_FDCWD, line.bytes().to_vec(), arguments, environment);
@@ -114,7 +117,11 @@ impl Executable {
 }
 
 fn open_executable(dirfd: i32, name: &[u8]) -> Result<Executable> {
-    let file = open_file(dirfd, name, o::RDONLY, 0)?;
+    // A FIFO is not waited for, a socket not asked.
+    let file = open_file(dirfd, name, o::RDONLY | o::NONBLOCK, 0).map_err(|error| match error {
+        ENXIO => EACCES,
+        error => error,
+    })?;
     if file.mode & s::IFMT != s::IFREG {
         return Err(EACCES);
     }

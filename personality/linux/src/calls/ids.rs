@@ -76,7 +76,7 @@ pub fn setpgid(f: &mut Frame) -> Result<u64> {
         return Err(EINVAL);
     }
     if pid < 0 {
-        return Err(ESRCH);
+        return Err(EINVAL);
     }
     Request::new(&[proc::SETPGID, pid as u64, group as u64])
         .call(linux_slot::PROC)

@@ -3,7 +3,9 @@
 use super::lend;
 use crate::descriptors::event_kind;
 use crate::descriptors::{number, OpenFile};
-use crate::errno::{Errno, Result, EBADF, EFAULT, EFBIG, EINTR, EINVAL, EIO, EPIPE, RESTART};
+use crate::errno::{
+    Errno, Result, EBADF, EFAULT, EFBIG, EINTR, EINVAL, EIO, EOPNOTSUPP, EPIPE, ESPIPE, RESTART,
+};
 use crate::event;
 use crate::frames;
 use crate::machine::area::{area, process, Frame};
@@ -14,7 +16,7 @@ use crate::machine::user::{self, UserRange};
 use crate::signal::calls::{broken_pipe, too_large};
 use crate::signal::deliver;
 use alloc::sync::Arc;
-use cairn_idl::fs::{self, kind, POSITION};
+use cairn_idl::fs::{self, kind, o, POSITION};
 use core::sync::atomic::Ordering;
 
 /// Most bytes that one call moves, as on Linux.
@@ -412,14 +414,31 @@ fn offset(argument: u64) -> Result<u64> {
     }
 }
 
+/// What has no positions is refused before anything else is looked at.
+fn positioned(file: &OpenFile) -> Result<()> {
+    match is_pipe(file) || file.is(event_kind::SIGNALS) {
+        true => Err(ESPIPE),
+        false => Ok(()),
+    }
+}
+
+/// (An eventfd is the pipe manager's as well, and has no type.)
+pub fn is_pipe(file: &OpenFile) -> bool {
+    file.mode & fs::s::IFMT == fs::s::IFIFO
+}
+
 pub fn pread(f: &mut Frame) -> Result<u64> {
+    let at = offset(f.arg(3))?;
     let file = usable(f.arg(0))?;
-    read_at(&file, buffer(f)?, offset(f.arg(3))?, 0)
+    positioned(&file)?;
+    read_at(&file, buffer(f)?, at, 0)
 }
 
 pub fn pwrite(f: &mut Frame) -> Result<u64> {
+    let at = offset(f.arg(3))?;
     let file = usable(f.arg(0))?;
-    write_at(&file, buffer(f)?, offset(f.arg(3))?, 0)
+    positioned(&file)?;
+    write_at(&file, buffer(f)?, at, 0)
 }
 
 /// An array of `struct iovec`. Pieces past the nucleus's limit are left for the caller's next call: a short count is allowed.
@@ -454,6 +473,9 @@ const GATHERED: usize = 4096;
 
 fn read_vector(f: &Frame, at: u64, flags: u64) -> Result<u64> {
     let file = usable(f.arg(0))?;
+    if at != POSITION {
+        positioned(&file)?;
+    }
     let mut vector = Vector::new();
     take_vector(&mut vector, f.arg(1), f.arg(2))?;
     if file.object.is_some() {
@@ -497,6 +519,9 @@ fn scatter(bytes: &[u8], vector: &Vector) -> Result<u64> {
 
 fn write_vector(f: &Frame, at: u64, flags: u64) -> Result<u64> {
     let file = usable(f.arg(0))?;
+    if at != POSITION {
+        positioned(&file)?;
+    }
     let mut vector = Vector::new();
     take_vector(&mut vector, f.arg(1), f.arg(2))?;
     if file.object.is_some() {
@@ -566,12 +591,46 @@ fn offset_or_position(argument: u64) -> Result<u64> {
     }
 }
 
+/// Flags of preadv2 and pwritev2.
+mod rwf {
+    pub const HIPRI: u64 = 1;
+    pub const DSYNC: u64 = 2;
+    pub const SYNC: u64 = 4;
+    pub const APPEND: u64 = 16;
+}
+
+/// Flags that this system knows; RWF_NOWAIT it does not, as some file systems of Linux.
+fn known_flags(given: u64) -> Result<u64> {
+    let flags = given & 0xffff_ffff;
+    match flags & !(rwf::HIPRI | rwf::DSYNC | rwf::SYNC | rwf::APPEND) {
+        0 => Ok(flags),
+        _ => Err(EOPNOTSUPP),
+    }
+}
+
 pub fn preadv2(f: &mut Frame) -> Result<u64> {
-    read_vector(f, offset_or_position(f.arg(3))?, f.arg(5))
+    let at = offset_or_position(f.arg(3))?;
+    // (What is looked at first is the file, then the memory, then the flags.)
+    checked_vector(f)?;
+    known_flags(f.arg(5))?;
+    read_vector(f, at, 0)
 }
 
 pub fn pwritev2(f: &mut Frame) -> Result<u64> {
-    write_vector(f, offset_or_position(f.arg(3))?, f.arg(5))
+    let at = offset_or_position(f.arg(3))?;
+    checked_vector(f)?;
+    let flags = known_flags(f.arg(5))?;
+    let written = write_vector(f, at, flags & rwf::APPEND)?;
+    if flags & (rwf::DSYNC | rwf::SYNC) != 0 && written != 0 {
+        sync_file(f.arg(0), u64::from(flags & rwf::SYNC == 0))?;
+    }
+    Ok(written)
+}
+
+fn checked_vector(f: &Frame) -> Result<()> {
+    usable(f.arg(0))?;
+    let mut vector = Vector::new();
+    take_vector(&mut vector, f.arg(1), f.arg(2))
 }
 
 pub fn lseek(f: &mut Frame) -> Result<u64> {
@@ -592,8 +651,9 @@ pub fn lseek(f: &mut Frame) -> Result<u64> {
 }
 
 pub fn ftruncate(f: &mut Frame) -> Result<u64> {
+    offset(f.arg(1))?;
     let file = usable(f.arg(0))?;
-    if (f.arg(1) as i64) < 0 || file.object.is_some() {
+    if file.object.is_some() {
         return Err(EINVAL);
     }
     if f.arg(1) > process().file_limit.load(Ordering::Relaxed) {
@@ -654,12 +714,56 @@ fn sync_all(what: u64) {
 }
 
 pub fn syncfs(f: &mut Frame) -> Result<u64> {
-    file(f.arg(0))?;
+    usable(f.arg(0))?;
     sync(f)
 }
 
-/// Advice that needs no action.
-pub fn advise(f: &mut Frame) -> Result<u64> {
-    usable(f.arg(0))?;
+/// posix_fadvise: advice that needs no action.
+pub fn fadvise(f: &mut Frame) -> Result<u64> {
+    const LAST: u64 = 5;
+    let file = usable(f.arg(0))?;
+    if is_pipe(&file) {
+        return Err(ESPIPE);
+    }
+    if (f.arg(2) as i64) < 0 || f.arg(3) & 0xffff_ffff > LAST {
+        return Err(EINVAL);
+    }
     Ok(0)
+}
+
+/// readahead: of regular files that can be read; files are read ahead here as they are read.
+pub fn readahead(f: &mut Frame) -> Result<u64> {
+    let file = usable(f.arg(0))?;
+    if access_mode(&file)? == o::WRONLY {
+        return Err(EBADF);
+    }
+    match file.mode & fs::s::IFMT {
+        fs::s::IFREG | fs::s::IFBLK if f.arg(2) as i64 >= 0 => Ok(0),
+        _ => Err(EINVAL),
+    }
+}
+
+/// sync_file_range: what is to be written is written by fsync(2), which this may be taken for.
+pub fn sync_file_range(f: &mut Frame) -> Result<u64> {
+    const WAIT_AND_WRITE: u64 = 7;
+    let file = usable(f.arg(0))?;
+    let (offset, length, flags) = (f.arg(1) as i64, f.arg(2) as i64, f.arg(3) & 0xffff_ffff);
+    if flags & !WAIT_AND_WRITE != 0
+        || offset < 0
+        || length < 0
+        || offset.checked_add(length).is_none()
+    {
+        return Err(EINVAL);
+    }
+    match file.mode & fs::s::IFMT {
+        fs::s::IFREG if flags == WAIT_AND_WRITE => sync_file(f.arg(0), 1),
+        fs::s::IFREG | fs::s::IFBLK | fs::s::IFDIR | fs::s::IFLNK => Ok(0),
+        _ => Err(ESPIPE),
+    }
+}
+
+/// O_RDONLY, O_WRONLY or O_RDWR.
+pub fn access_mode(file: &OpenFile) -> Result<u64> {
+    const MODE: u64 = 3;
+    Ok(super::descriptors::get_flags(file)? & MODE)
 }

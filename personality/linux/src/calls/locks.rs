@@ -24,7 +24,8 @@ pub fn fcntl(file: &OpenFile, command: u64, address: u64) -> Result<u64> {
     }
     let [kinds, start, length, _pid] = user::read::<[u64; 4]>(address)?;
     let (kind, whence) = (kinds & 0xffff, kinds >> 16 & 0xffff);
-    if kind > UNLOCK {
+    // (Whether nothing is locked is no question.)
+    if kind > UNLOCK || kind == UNLOCK && command == GETLK {
         return Err(EINVAL);
     }
     let base = match whence {
@@ -76,8 +77,13 @@ pub fn closing(file: &OpenFile) {
 }
 
 pub fn flock(f: &mut Frame) -> Result<u64> {
+    // (LOCK_MAND, which did nothing for years, still does nothing.)
+    const MANDATORY: u64 = 32;
+    let operation = f.arg(1) & 0xffff_ffff;
+    if operation & MANDATORY != 0 {
+        return Ok(0);
+    }
     let file = usable(f.arg(0))?;
-    let operation = f.arg(1);
     if !matches!(operation & !4, 1 | 2 | 8) || file.object.is_some() {
         return Err(EINVAL);
     }

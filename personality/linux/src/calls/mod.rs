@@ -2,6 +2,7 @@
 
 pub mod attributes;
 pub mod capabilities;
+pub mod clock_setting;
 pub mod clocks;
 pub mod constant;
 pub mod descriptors;

@@ -8,7 +8,7 @@ use crate::machine::user::{self, UserString};
 use crate::path::{self, send, walk, walk_two, Answer, Start, AT_FDCWD};
 use crate::prefix::Own;
 use alloc::vec::Vec;
-use cairn_idl::fs::{self, at, PATH_MAX};
+use cairn_idl::fs::{self, at, o, PATH_MAX};
 
 fn one(dirfd: i32, name: u64, words: &[u64]) -> Result<u64> {
     let address = name;
@@ -104,14 +104,29 @@ fn two(words: &[u64; 2], old: (i32, &[u8]), new: (i32, &[u8])) -> Result<u64> {
     .map(|_| 0)
 }
 
+/// The second of two names cannot be read: what is wrong with the first comes before that. `whole`: all of it is looked up, else the folder that it is in.
+#[cold]
+fn after(dirfd: i32, first: &[u8], whole: bool, error: Errno) -> Result<()> {
+    let folder = match first.iter().rposition(|&byte| byte == b'/') {
+        _ if first.is_empty() => return Err(ENOENT),
+        _ if whole => first.to_vec(),
+        Some(slash) => [&first[..slash], b"/."].concat(),
+        None => b".".to_vec(),
+    };
+    super::open::open_file(dirfd, &folder, o::PATH | o::NOFOLLOW, 0)?;
+    Err(error)
+}
+
 fn rename_names(old: (i32, u64), new: (i32, u64), flags: u64) -> Result<u64> {
+    let flags = flags & 0xffff_ffff;
     if flags & !7 != 0 {
         return Err(EINVAL);
     }
     let mut from = UserString::empty();
     let mut to = UserString::empty();
     from.fill(old.1)?;
-    to.fill(new.1)?;
+    to.fill(new.1)
+        .or_else(|error| after(old.0, from.as_bytes(), false, error))?;
     two(
         &[fs::RENAME, flags],
         (old.0, from.as_bytes()),
@@ -142,7 +157,12 @@ fn link_names(old: (i32, u64), new: (i32, u64), flags: u64) -> Result<u64> {
     let mut from = UserString::empty();
     let mut to = UserString::empty();
     from.fill(old.1)?;
-    to.fill(new.1)?;
+    if !from.as_bytes().is_empty() {
+        to.fill(new.1)
+            .or_else(|error| after(old.0, from.as_bytes(), true, error))?;
+    } else if flags & at::EMPTY_PATH != 0 {
+        to.fill(new.1)?;
+    }
     if from.as_bytes().is_empty() {
         if flags & at::EMPTY_PATH == 0 {
             return Err(ENOENT);
@@ -184,10 +204,10 @@ fn make_symlink(target: u64, dirfd: i32, name: u64) -> Result<u64> {
     let mut target = UserString::empty();
     let mut name = UserString::empty();
     target.fill(text)?;
-    name.fill(place)?;
     if target.as_bytes().is_empty() {
         return Err(ENOENT);
     }
+    name.fill(place)?;
     walk(dirfd, name.as_bytes(), |start, answer| {
         let mut names = Both::new();
         join(&mut names, target.as_bytes(), &start.rest);

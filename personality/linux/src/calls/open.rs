@@ -1,7 +1,7 @@
 //! Opening: open, openat, creat, and what other calls open for themselves.
 
 use crate::descriptors::{OpenFile, NO_SLOT};
-use crate::errno::{check, Result, EFAULT, EINVAL, EIO, ENOSYS, ENOTDIR};
+use crate::errno::{check, Result, E2BIG, EAGAIN, EFAULT, EINVAL, EIO, ENOSYS, ENOTDIR};
 use crate::machine::area::{process, Frame};
 use crate::machine::buffer::Buffer;
 use crate::machine::gate;
@@ -13,7 +13,7 @@ use crate::process::Root;
 use crate::space;
 use crate::spare::{self, Spare};
 use alloc::sync::Arc;
-use cairn_abi::layout::linux_slot;
+use cairn_abi::layout::{linux_slot, PAGE};
 use cairn_idl::capability::SYS_CHROOT;
 use cairn_idl::fs::{self, kind, o, s, PATH_MAX};
 use cairn_idl::proc;
@@ -39,20 +39,89 @@ pub fn openat(f: &mut Frame) -> Result<u64> {
 
 /// openat2 with no restrictions on resolution.
 pub fn openat2(f: &mut Frame) -> Result<u64> {
-    if f.arg(3) < 24 {
+    const SIZE: u64 = 24;
+    if f.arg(3) < SIZE {
         return Err(EINVAL);
     }
+    if f.arg(3) > PAGE {
+        return Err(E2BIG);
+    }
     let [flags, mode, resolve] = user::read::<[u64; 3]>(f.arg(2))?;
+    // What later systems may know must not be asked for.
+    for at in SIZE..f.arg(3) {
+        if user::read::<u8>(f.arg(2).wrapping_add(at))? != 0 {
+            return Err(E2BIG);
+        }
+    }
+    checked_how(flags, mode, resolve)?;
+    let mut name = UserString::empty();
+    name.fill(f.arg(1))?;
     if resolve != 0 {
         return Err(ENOSYS);
     }
-    let mut name = UserString::empty();
-    name.fill(f.arg(1))?;
     open_descriptor(f.arg(0) as i32, name.as_bytes(), flags, mode)
+}
+
+/// openat2 refuses what open(2) passes over.
+fn checked_how(flags: u64, mode: u64, resolve: u64) -> Result<()> {
+    /// RESOLVE_NO_XDEV and the five after it.
+    const RESOLVE: u64 = 0x3f;
+    const BENEATH_AND_ROOT: u64 = 0x18;
+    const CACHED: u64 = 0x20;
+    const ACCESS: u64 = 3;
+    /// FASYNC, O_LARGEFILE, O_NOATIME, O_DIRECT, O_SYNC, O_NOCTTY.
+    const OTHERS: u64 = 0o20000 | 0o100000 | 0o1000000 | 0o40000 | 0o4010000 | 0o400;
+    const KNOWN: u64 = ACCESS
+        | OTHERS
+        | o::CREAT
+        | o::EXCL
+        | o::TRUNC
+        | o::APPEND
+        | o::NONBLOCK
+        | o::DIRECTORY
+        | o::NOFOLLOW
+        | o::CLOEXEC
+        | o::PATH
+        | o::TMPFILE;
+    let creates = flags & o::CREAT != 0 || flags & o::TMPFILE == o::TMPFILE;
+    let with_path = o::PATH | o::DIRECTORY | o::NOFOLLOW | o::CLOEXEC;
+    let temporary = flags & o::TMPFILE & !o::DIRECTORY != 0;
+    let wrong = flags & !KNOWN != 0
+        || resolve & !RESOLVE != 0
+        || resolve & BENEATH_AND_ROOT == BENEATH_AND_ROOT
+        || mode & !0o7777 != 0
+        || mode != 0 && !creates
+        || flags & o::PATH != 0 && flags & !with_path != 0
+        || temporary && (flags & o::TMPFILE != o::TMPFILE || flags & ACCESS == 0);
+    if wrong {
+        return Err(EINVAL);
+    }
+    if resolve & CACHED != 0 && (creates || flags & o::TRUNC != 0) {
+        return Err(EAGAIN);
+    }
+    Ok(())
+}
+
+/// What open(2) looks at before the name's folders.
+#[inline(always)]
+fn checked_flags(flags: u64) -> Result<()> {
+    const ACCESS: u64 = 3;
+    let rare = flags & (o::TMPFILE & !o::DIRECTORY | o::CREAT) != 0;
+    if rare && flags & o::PATH == 0 {
+        let temporary = flags & o::TMPFILE & !o::DIRECTORY != 0;
+        let both = o::CREAT | o::DIRECTORY;
+        if temporary && (flags & o::TMPFILE != o::TMPFILE || flags & ACCESS == 0)
+            || !temporary && flags & both == both
+        {
+            return Err(EINVAL);
+        }
+    }
+    Ok(())
 }
 
 fn open_descriptor(dirfd: i32, name: &[u8], flags: u64, mode: u64) -> Result<u64> {
     let flags = flags & 0xffff_ffff;
+    checked_flags(flags)?;
     let process = process();
     process.state().files.check_room()?;
     let file = match open_again(dirfd, name, flags, mode) {

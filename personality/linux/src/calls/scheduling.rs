@@ -1,12 +1,12 @@
 //! Scheduling, priorities, processors, resource limits and use.
 
-use crate::errno::{Result, EINVAL, EPERM, ESRCH};
+use crate::errno::{Result, E2BIG, EACCES, EINVAL, EPERM, ESRCH};
 use crate::machine::area::{area, process, Frame};
 use crate::machine::fpu::system_page;
 use crate::machine::gate;
 use crate::machine::request::Request;
 use crate::machine::user;
-use cairn_abi::layout::{linux_slot, MAX_SLOTS};
+use cairn_abi::layout::{linux_slot, MAX_SLOTS, PAGE};
 use cairn_idl::proc;
 use core::sync::atomic::Ordering;
 
@@ -98,16 +98,9 @@ pub fn getcpu(f: &mut Frame) -> Result<u64> {
     Ok(0)
 }
 
+/// `proc` looks for the thread, then at the policy and its priority.
 fn set_policy(pid: u64, policy: u64, priority: u32) -> Result<u64> {
     check_pid(pid)?;
-    let range = match policy & 0xffff {
-        0 | 3 | 5 => 0..=0,
-        1 | 2 => 1..=99,
-        _ => return Err(EINVAL),
-    };
-    if !range.contains(&priority) {
-        return Err(EINVAL);
-    }
     let words = [
         proc::SETSCHEDULER,
         policy & 0xffff,
@@ -125,12 +118,25 @@ fn policy(pid: u64) -> Result<(u64, u32)> {
     Ok((words[0], words[1] as u32))
 }
 
+/// The parameters are asked for before they are read.
+fn named(pid: u64, parameters: u64) -> Result<()> {
+    match parameters {
+        0 => Err(EINVAL),
+        _ => check_pid(pid),
+    }
+}
+
 pub fn sched_setscheduler(f: &mut Frame) -> Result<u64> {
+    if (f.arg(1) as i32) < 0 {
+        return Err(EINVAL);
+    }
+    named(f.arg(0), f.arg(2))?;
     let priority = user::read(f.arg(2))?;
     set_policy(f.arg(0), f.arg(1) & 0xffff_ffff, priority)
 }
 
 pub fn sched_setparam(f: &mut Frame) -> Result<u64> {
+    named(f.arg(0), f.arg(1))?;
     let priority = user::read(f.arg(1))?;
     let (policy, _) = policy(f.arg(0))?;
     set_policy(f.arg(0), policy, priority)
@@ -141,15 +147,108 @@ pub fn sched_getscheduler(f: &mut Frame) -> Result<u64> {
 }
 
 pub fn sched_getparam(f: &mut Frame) -> Result<u64> {
+    named(f.arg(0), f.arg(1))?;
     let (_, priority) = policy(f.arg(0))?;
     user::write(f.arg(1), &priority)?;
     Ok(0)
 }
 
+/// `struct sched_attr` as it was first: size, policy, flags, nice, priority, runtime, deadline, period.
+const ATTRIBUTES: u64 = 48;
+/// With the bounds of use of later days, which are not there.
+const ALL_ATTRIBUTES: u64 = 56;
+const RESET_ON_FORK: u64 = 1;
+
+/// sched_setattr: policies, priorities and nice values. Deadlines and what later sizes have are not there.
+pub fn sched_setattr(f: &mut Frame) -> Result<u64> {
+    const KEEP_POLICY: u64 = 8;
+    const KEEP_PARAMETERS: u64 = 0x10;
+    let (pid, address) = (f.arg(0), f.arg(1));
+    if address == 0 || (pid as i32) < 0 || f.arg(2) & 0xffff_ffff != 0 {
+        return Err(EINVAL);
+    }
+    let size = match user::read::<u32>(address)? as u64 {
+        0 => ATTRIBUTES,
+        size => size,
+    };
+    if !(ATTRIBUTES..=PAGE).contains(&size) {
+        user::write(address, &(ALL_ATTRIBUTES as u32))?;
+        return Err(E2BIG);
+    }
+    for at in ALL_ATTRIBUTES..size {
+        if user::read::<u8>(address.wrapping_add(at))? != 0 {
+            user::write(address, &(ALL_ATTRIBUTES as u32))?;
+            return Err(E2BIG);
+        }
+    }
+    let words: [u64; 3] = user::read(address)?;
+    let flags = words[1];
+    let nice = words[2] as u32 as i32;
+    let (mut wanted, mut priority) = (words[0] >> 32, (words[2] >> 32) as u32);
+    if (wanted as i32) < 0 || flags & !(RESET_ON_FORK | KEEP_POLICY | KEEP_PARAMETERS) != 0 {
+        return Err(EINVAL);
+    }
+    let now = policy(pid)?;
+    if flags & (KEEP_POLICY | KEEP_PARAMETERS) != 0 {
+        wanted = now.0;
+        if flags & KEEP_PARAMETERS != 0 {
+            priority = now.1;
+        }
+    }
+    let ordinary = matches!(wanted, 0 | 3);
+    if ordinary && flags & KEEP_PARAMETERS == 0 && priority == 0 {
+        let now = nice_of(pid)?;
+        // Who may not become more important is told so with the errno of this call.
+        let nice = nice.clamp(-20, 19);
+        if nice != now {
+            set_nice(pid, nice).map_err(|error| if error == EACCES { EPERM } else { error })?;
+        }
+    }
+    set_policy(pid, wanted, priority)
+}
+
+pub fn sched_getattr(f: &mut Frame) -> Result<u64> {
+    let (pid, address, size) = (f.arg(0), f.arg(1), f.arg(2) & 0xffff_ffff);
+    let wrong = address == 0 || (pid as i32) < 0 || !(ATTRIBUTES..=PAGE).contains(&size);
+    if wrong || f.arg(3) & 0xffff_ffff != 0 {
+        return Err(EINVAL);
+    }
+    let (policy, priority) = policy(pid)?;
+    let nice = match policy {
+        0 | 3 => nice_of(pid)?,
+        _ => 0,
+    };
+    let size = size.min(ALL_ATTRIBUTES);
+    let mut words = [0u64; ALL_ATTRIBUTES as usize / 8];
+    words[0] = size | policy << 32;
+    words[2] = nice as u32 as u64 | (priority as u64) << 32;
+    user::write_bytes(address, &user::bytes_of(&words)[..size as usize])?;
+    Ok(0)
+}
+
+/// Whose nice value is meant: a thread has its process's.
+fn owner(pid: u64) -> u64 {
+    match own_thread(pid & 0xffff_ffff) {
+        Some(_) => 0,
+        None => pid & 0xffff_ffff,
+    }
+}
+
+fn nice_of(pid: u64) -> Result<i32> {
+    let words = Request::new(&[proc::GETPRIORITY, 0, owner(pid)]).call(linux_slot::PROC)?;
+    Ok(20 - words[0] as i32)
+}
+
+fn set_nice(pid: u64, nice: i32) -> Result<()> {
+    Request::new(&[proc::SETPRIORITY, 0, owner(pid), nice as i64 as u64])
+        .call(linux_slot::PROC)
+        .map(|_| ())
+}
+
 pub fn sched_get_priority_max(f: &mut Frame) -> Result<u64> {
     match f.arg(0) {
         1 | 2 => Ok(99),
-        0 | 3 | 5 => Ok(0),
+        0 | 3 | 5 | 6 => Ok(0),
         _ => Err(EINVAL),
     }
 }
@@ -157,7 +256,7 @@ pub fn sched_get_priority_max(f: &mut Frame) -> Result<u64> {
 pub fn sched_get_priority_min(f: &mut Frame) -> Result<u64> {
     match f.arg(0) {
         1 | 2 => Ok(1),
-        0 | 3 | 5 => Ok(0),
+        0 | 3 | 5 | 6 => Ok(0),
         _ => Err(EINVAL),
     }
 }
@@ -259,7 +358,12 @@ pub fn prlimit64(f: &mut Frame) -> Result<u64> {
         0 => None,
         address => Some(user::read(address)?),
     };
-    let old = limit(f.arg(0) & 0xffff_ffff, f.arg(1) & 0xffff_ffff, new)?;
+    let (pid, resource) = (f.arg(0) & 0xffff_ffff, f.arg(1) & 0xffff_ffff);
+    let old = limit(pid, resource, new).map_err(|error| match exists(pid) {
+        // Whose limits they would be comes first.
+        Err(_) if error == EINVAL => ESRCH,
+        _ => error,
+    })?;
     if f.arg(3) != 0 {
         user::write(f.arg(3), &old)?;
     }
@@ -280,6 +384,12 @@ pub fn getrusage(f: &mut Frame) -> Result<u64> {
 
 /// One memory node: the policy is the default one.
 pub fn get_mempolicy(f: &mut Frame) -> Result<u64> {
+    const ADDRESS: u64 = 2;
+    const KNOWN: u64 = 7;
+    let flags = f.arg(4);
+    if flags & !KNOWN != 0 || f.arg(3) != 0 && flags & ADDRESS == 0 && flags != 4 {
+        return Err(EINVAL);
+    }
     if f.arg(0) != 0 {
         user::write(f.arg(0), &0u32)?;
     }

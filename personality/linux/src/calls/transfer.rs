@@ -1,28 +1,30 @@
 //! sendfile, copy_file_range, splice: loops over a buffer of the personality.
 
-use super::io::usable;
+use super::descriptors::get_flags;
+use super::io::{access_mode, is_pipe, usable};
+use super::status::stat_handle;
 use crate::descriptors::OpenFile;
-use crate::errno::{Result, EBADF, EINVAL, EPIPE, ESPIPE};
+use crate::errno::{Result, EBADF, EINVAL, EISDIR, EPIPE, ESPIPE};
 use crate::machine::area::Frame;
 use crate::machine::request::Request;
 use crate::machine::user;
 use crate::signal::calls::broken_pipe;
+use alloc::sync::Arc;
 use alloc::vec;
-use cairn_idl::fs::{self, kind, s, POSITION};
+use cairn_idl::fs::{self, kind, o, s, POSITION};
 
 const BUFFER: u64 = 64 * 1024;
 const MOST: u64 = 0x7fff_f000;
 
 /// One side of a copy: a file and, if the program keeps it, an offset in its memory.
 struct Side {
-    file: alloc::sync::Arc<OpenFile>,
+    file: Arc<OpenFile>,
     pointer: u64,
     offset: u64,
 }
 
 impl Side {
-    fn new(fd: u64, pointer: u64) -> Result<Side> {
-        let file = usable(fd)?;
+    fn new(file: Arc<OpenFile>, pointer: u64) -> Result<Side> {
         if file.object.is_some() {
             return Err(EINVAL);
         }
@@ -120,43 +122,152 @@ fn write_all(to: &mut Side, bytes: &[u8]) -> (u64, Result<()>) {
     (done as u64, Ok(()))
 }
 
+fn readable(file: &OpenFile) -> Result<()> {
+    match access_mode(file)? {
+        o::WRONLY => Err(EBADF),
+        _ => Ok(()),
+    }
+}
+
+fn writable(file: &OpenFile) -> Result<()> {
+    match access_mode(file)? {
+        o::RDONLY => Err(EBADF),
+        _ => Ok(()),
+    }
+}
+
+fn same_pipe(a: &OpenFile, b: &OpenFile) -> Result<bool> {
+    let (a, b) = (stat_handle(a)?, stat_handle(b)?);
+    Ok((a.dev, a.ino) == (b.dev, b.ino))
+}
+
+fn appends(file: &OpenFile) -> Result<bool> {
+    Ok(get_flags(file)? & o::APPEND != 0)
+}
+
 pub fn sendfile(f: &mut Frame) -> Result<u64> {
-    let mut to = Side::new(f.arg(0), 0)?;
-    let mut from = Side::new(f.arg(1), f.arg(2))?;
-    if !from.file.is(kind::SEEKABLE) {
+    if f.arg(2) != 0 {
+        user::read::<i64>(f.arg(2))?;
+    }
+    let from = usable(f.arg(1))?;
+    readable(&from)?;
+    if !from.is(kind::SEEKABLE) {
+        return Err(if f.arg(2) != 0 { ESPIPE } else { EINVAL });
+    }
+    let to = usable(f.arg(0))?;
+    writable(&to)?;
+    let mut from = Side::new(from, f.arg(2))?;
+    if f.arg(3) as i64 <= 0 && f.arg(3) != 0 || appends(&to)? || from.file.is(kind::DIRECTORY) {
         return Err(EINVAL);
     }
+    let mut to = Side::new(to, 0)?;
     copy(&mut from, &mut to, f.arg(3), false)
 }
 
 pub fn copy_file_range(f: &mut Frame) -> Result<u64> {
-    if f.arg(5) != 0 {
+    let from = usable(f.arg(0))?;
+    let to = usable(f.arg(2))?;
+    for pointer in [f.arg(1), f.arg(3)] {
+        if pointer != 0 {
+            user::read::<i64>(pointer)?;
+        }
+    }
+    if f.arg(5) & 0xffff_ffff != 0 {
         return Err(EINVAL);
     }
-    let mut from = Side::new(f.arg(0), f.arg(1))?;
-    let mut to = Side::new(f.arg(2), f.arg(3))?;
-    let regular = |side: &Side| side.file.mode & s::IFMT == s::IFREG;
-    if !regular(&from) || !regular(&to) {
+    let is = |file: &OpenFile, kind: u32| file.mode & s::IFMT == kind;
+    if is(&from, s::IFDIR) || is(&to, s::IFDIR) {
+        return Err(EISDIR);
+    }
+    if !is(&from, s::IFREG) || !is(&to, s::IFREG) {
         return Err(EINVAL);
     }
+    readable(&from)?;
+    writable(&to)?;
+    if appends(&to)? {
+        return Err(EBADF);
+    }
+    let mut from = Side::new(from, f.arg(1))?;
+    let mut to = Side::new(to, f.arg(3))?;
     copy(&mut from, &mut to, f.arg(4), false)
 }
 
-pub fn splice(f: &mut Frame) -> Result<u64> {
-    let mut from = Side::new(f.arg(0), f.arg(1))?;
-    let mut to = Side::new(f.arg(2), f.arg(3))?;
-    let fifo = |side: &Side| side.file.mode & s::IFMT == s::IFIFO;
-    if !fifo(&from) && !fifo(&to) {
-        return Err(EINVAL);
+/// Flags of splice, tee and vmsplice: all are hints here, but NONBLOCK.
+const SPLICE_FLAGS: u64 = 15;
+
+/// What splice and tee look at before their files; 0 bytes need none.
+fn spliced(length: u64, flags: u64) -> Result<bool> {
+    match flags & 0xffff_ffff & !SPLICE_FLAGS {
+        _ if length == 0 => Ok(false),
+        0 => Ok(true),
+        _ => Err(EINVAL),
     }
-    if fifo(&from) && from.pointer != 0 || fifo(&to) && to.pointer != 0 {
+}
+
+pub fn splice(f: &mut Frame) -> Result<u64> {
+    if !spliced(f.arg(4), f.arg(5))? {
+        return Ok(0);
+    }
+    let (from, to) = (usable(f.arg(0))?, usable(f.arg(2))?);
+    if is_pipe(&from) && f.arg(1) != 0 || is_pipe(&to) && f.arg(3) != 0 {
         return Err(ESPIPE);
     }
+    for pointer in [f.arg(1), f.arg(3)] {
+        if pointer != 0 {
+            user::read::<i64>(pointer)?;
+        }
+    }
+    readable(&from)?;
+    writable(&to)?;
+    let both = is_pipe(&from) && is_pipe(&to);
+    if !is_pipe(&from) && !is_pipe(&to)
+        || !is_pipe(&to) && appends(&to)?
+        || both && same_pipe(&from, &to)?
+    {
+        return Err(EINVAL);
+    }
+    let mut from = Side::new(from, f.arg(1))?;
+    let mut to = Side::new(to, f.arg(3))?;
     copy(&mut from, &mut to, f.arg(4), true)
 }
 
-/// tee duplicates without consuming, which needs the pipe manager's help that is not there.
+/// tee: what is in one pipe goes into another as well, a buffer of it at most.
 pub fn tee(f: &mut Frame) -> Result<u64> {
-    usable(f.arg(0)).map_err(|_| EBADF)?;
-    Err(EINVAL)
+    match f.arg(3) & 0xffff_ffff & !SPLICE_FLAGS {
+        0 if f.arg(2) == 0 => return Ok(0),
+        0 => {}
+        _ => return Err(EINVAL),
+    }
+    let (from, to) = (usable(f.arg(0))?, usable(f.arg(1))?);
+    readable(&from)?;
+    writable(&to)?;
+    if !is_pipe(&from) || !is_pipe(&to) || same_pipe(&from, &to)? {
+        return Err(EINVAL);
+    }
+    let mut buffer = vec![0; f.arg(2).min(BUFFER) as usize];
+    let read = Request::new(&[fs::READ, POSITION, fs::PEEK]).input(&mut buffer);
+    let count = (read.wait(from.slot())?[0] as usize).min(buffer.len());
+    if count == 0 {
+        return Ok(0);
+    }
+    let mut to = Side::new(to, 0)?;
+    match write_all(&mut to, &buffer[..count]) {
+        (0, Err(error)) => Err(error),
+        (done, _) => Ok(done),
+    }
+}
+
+/// vmsplice: the bytes are copied, into a pipe or from one.
+pub fn vmsplice(f: &mut Frame) -> Result<u64> {
+    if f.arg(3) & 0xffff_ffff & !SPLICE_FLAGS != 0 {
+        return Err(EINVAL);
+    }
+    let file = usable(f.arg(0))?;
+    if !is_pipe(&file) {
+        return Err(EBADF);
+    }
+    match access_mode(&file)? {
+        o::RDONLY => super::io::readv(f),
+        _ => super::io::writev(f),
+    }
 }

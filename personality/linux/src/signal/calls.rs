@@ -33,13 +33,16 @@ pub fn tell_proc() {
 
 pub fn rt_sigaction(f: &mut Frame) -> Result<u64> {
     let (signal, new, old, size) = (f.arg(0) as u32, f.arg(1), f.arg(2), f.arg(3));
-    if !(1..=SIGNALS as u32).contains(&signal) || size != SIGSET {
+    if size != SIGSET {
         return Err(EINVAL);
     }
     let wish = match new {
         0 => None,
         _ => Some(user::read::<[u64; 4]>(new)?),
     };
+    if !(1..=SIGNALS as u32).contains(&signal) {
+        return Err(EINVAL);
+    }
     if wish.is_some() && rules::UNBLOCKABLE & bit(signal) != 0 {
         return Err(EINVAL);
     }
@@ -97,6 +100,9 @@ pub fn rt_sigprocmask(f: &mut Frame) -> Result<u64> {
 }
 
 pub fn rt_sigpending(f: &mut Frame) -> Result<u64> {
+    if f.arg(1) > SIGSET {
+        return Err(EINVAL);
+    }
     deliver::take_all();
     let area = area();
     let waiting = area.signals.borrow().queue.bits() | process().pending.load(Ordering::Relaxed);
@@ -261,8 +267,10 @@ pub fn sigaltstack(f: &mut Frame) -> Result<u64> {
 }
 
 pub fn kill(f: &mut Frame) -> Result<u64> {
-    let (pid, signal) = (f.arg(0) as i32 as i64 as u64, f.arg(1));
+    let (pid, signal) = (f.arg(0) as i32 as i64 as u64, f.arg(1) & 0xffff_ffff);
     if signal > SIGNALS as u64 {
+        // Somebody has to be there to whom it could not be sent.
+        send(&[proc::KILL, pid, 0, 0, 0, 1])?;
         return Err(EINVAL);
     }
     if is_own(pid) && deliver::at_once(f, signal as u32, super::si::USER, 0) {
@@ -294,7 +302,13 @@ fn is_own(pid: u64) -> bool {
 
 fn to_thread(f: &mut Frame, to: (u64, u64), signal: u64, code: i32, value: u64) -> Result<u64> {
     let (tgid, tid) = to;
-    if signal > SIGNALS as u64 || (tid as i32) <= 0 {
+    if (tid as i32) <= 0 {
+        return Err(EINVAL);
+    }
+    let signal = signal & 0xffff_ffff;
+    if signal > SIGNALS as u64 {
+        // (As in kill.)
+        send(&[proc::TGKILL, tgid, tid, 0, code as i64 as u64, value, 1])?;
         return Err(EINVAL);
     }
     if tid as u32 == area().tid.load(Ordering::Relaxed)

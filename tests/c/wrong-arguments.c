@@ -1,0 +1,185 @@
+/* What calls answer to wrong arguments, and which error comes first of several: a short selection of `./cairn compat calls`. And tee, vmsplice, getdents, sched_setattr do what they are for. */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static void tell(const char *what, long result) {
+    if (result < 0) printf("%s: error %d\n", what, errno);
+    else printf("%s: %ld\n", what, result);
+}
+#define TELL(call, ...) tell(#call " " #__VA_ARGS__, syscall(SYS_##call, __VA_ARGS__))
+
+static void advice(int file, int pipe_end, int writes) {
+    TELL(fadvise64, file, 0, 16, 0);
+    TELL(fadvise64, file, 0, 16, 6);
+    TELL(fadvise64, file, 0, -1L, 0);
+    TELL(fadvise64, pipe_end, 0, 16, 0);
+    TELL(fadvise64, 99, 0, -1L, 77);
+    TELL(readahead, file, 0L, 16L);
+    TELL(readahead, writes, 0L, 16L);
+    TELL(readahead, pipe_end, 0L, 16L);
+    TELL(readahead, file, 0L, -1L);
+    TELL(sync_file_range, file, 0L, 0L, 7);
+    TELL(sync_file_range, file, 0L, 0L, 8);
+    TELL(sync_file_range, file, -1L, 0L, 0);
+    TELL(sync_file_range, pipe_end, 0L, 0L, 0);
+    TELL(syncfs, 99);
+}
+
+static void moving(int file, int reads, int writes, int other) {
+    char data[16] = "abcdefgh", back[16] = {0};
+    struct iovec part = {data, 4}, into = {back, 4}, wrong = {(void *)8, 4};
+    struct stat now;
+    TELL(pread64, reads, back, 4, 0L);
+    TELL(pread64, 99, back, 4, -1L);
+    TELL(pwrite64, reads, back, 4, 0L);
+    TELL(preadv2, file, &into, 1, 0L, 0L, 0x40);
+    TELL(preadv2, file, &wrong, 1, 0L, 0L, 0);
+    TELL(pwritev2, file, &part, 1, 0L, 0L, 16);
+    fstat(file, &now);
+    printf("appended: %ld bytes\n", (long)now.st_size);
+    TELL(pwritev2, file, &part, 1, 0L, 0L, 6);
+    TELL(ftruncate, 99, -1L);
+    TELL(vmsplice, writes, &part, 1L, 0);
+    TELL(vmsplice, writes, &part, 1L, 16);
+    TELL(vmsplice, file, &part, 1L, 0);
+    TELL(tee, reads, writes, 4L, 0);
+    TELL(tee, reads, file, 4L, 0);
+    TELL(tee, reads, other, 0L, 77);
+    TELL(tee, reads, other, 4L, 77);
+    TELL(tee, reads, other, 100L, 0);
+    TELL(tee, reads, other, 2L, 0);
+    TELL(vmsplice, reads, &into, 1L, 0);
+    printf("out of the pipe: %.4s\n", back);
+    TELL(splice, reads, &(long){0}, file, 0, 4L, 0);
+    TELL(splice, reads, 0, file, 0, 4L, 77);
+    TELL(splice, reads, 0, file, 0, 0L, 77);
+    TELL(splice, file, 0, file, 0, 4L, 0);
+    TELL(copy_file_range, 99, 8L, file, 0, 4L, 5);
+    TELL(copy_file_range, file, 8L, file, 0, 4L, 5);
+    TELL(sendfile, 99, file, 8L, 4L);
+    TELL(sendfile, file, reads, &(long){0}, 4L);
+    TELL(sendfile, file, reads, 0, 4L);
+}
+
+static void names(void) {
+    char longer[300];
+    memset(longer, 'a', sizeof longer - 1);
+    longer[sizeof longer - 1] = 0;
+    close(open("file", O_CREAT | O_RDWR, 0644));
+    TELL(rename, "", 8L);
+    TELL(rename, "file/x", 8L);
+    TELL(rename, "file", 8L);
+    TELL(link, "none", 8L);
+    TELL(link, longer, 8L);
+    TELL(symlink, "", 8L);
+    TELL(open, "none/x", O_CREAT | O_DIRECTORY, 0600);
+    TELL(open, "file", 020000000 | O_RDWR, 0600);
+    TELL(execve, "", 8L, 0);
+    mkfifo("fifo", 0755);
+    TELL(execve, "fifo", (char *[]){"x", NULL}, 0);
+    uint64_t how[4] = {0};
+    TELL(openat2, AT_FDCWD, "file", how, 23L);
+    TELL(openat2, AT_FDCWD, "file", how, 4097L);
+    how[3] = 1;
+    TELL(openat2, AT_FDCWD, "file", how, 32L);
+    how[3] = 0;
+    how[0] = 1ul << 40;
+    TELL(openat2, AT_FDCWD, 8L, how, 24L);
+    how[0] = 0;
+    how[1] = 0644;
+    TELL(openat2, AT_FDCWD, "file", how, 24L);
+}
+
+static void others(int file) {
+    struct timespec zero = {0, 0}, wrong = {0, -1};
+    uint32_t attributes[12] = {48};
+    int none = 0x3ffffff0, timer;
+    TELL(rt_sigpending, &timer, 9L);
+    TELL(rt_sigaction, 65, 8L, 0, 8L);
+    TELL(kill, none, 65);
+    TELL(tgkill, none, none, 65);
+    TELL(clock_nanosleep, 5, 0, &zero, 0);
+    TELL(clock_nanosleep, 77, 0, 8L, 0);
+    TELL(timer_create, 5, 0, &timer);
+    TELL(timer_settime, 7777, 0, 0, 0);
+    TELL(clock_settime, 1, &zero);
+    TELL(clock_settime, 0, &wrong);
+    TELL(clock_settime, 0, 8L);
+    TELL(settimeofday, &(long[2]){0, -1}, 0);
+    TELL(sched_setscheduler, 0, 0, 0);
+    TELL(sched_setscheduler, 0, -1, 8L);
+    TELL(sched_setparam, 0, 0);
+    TELL(sched_getparam, 0, 0);
+    TELL(prlimit64, none, 77, 0, 0);
+    TELL(setpgid, -5, 0);
+    TELL(flock, file, 77);
+    TELL(fcntl, file, F_GETLK, &(struct flock){.l_type = F_UNLCK});
+    /* (Whatever ran before.) */
+    syscall(SYS_setpriority, 0, 0, 1);
+    TELL(sched_getattr, 0, attributes, 48, 0);
+    printf("size %u, policy %u, nice %d\n", attributes[0], attributes[1], (int)attributes[4]);
+    TELL(sched_getattr, 0, attributes, 47, 0);
+    attributes[4] = 3;
+    TELL(sched_setattr, 0, attributes, 0);
+    printf("nice %ld\n", 20 - syscall(SYS_getpriority, 0, 0));
+    attributes[0] = 47;
+    TELL(sched_setattr, 0, attributes, 0);
+    printf("size %u\n", attributes[0]);
+    attributes[1] = 77;
+    TELL(sched_setattr, 0, attributes, 0);
+    uint64_t time[26] = {1};
+    TELL(adjtimex, 8L);
+    time[0] = 0x8000;
+    TELL(adjtimex, time);
+    TELL(clock_adjtime, 1, time);
+    TELL(clock_adjtime, 77, time);
+}
+
+/* The names in a folder, by getdents(2): their lengths and types, in no order that anybody promised. */
+static void listing(void) {
+    char records[1024];
+    int types[16] = {0}, letters = 0;
+    mkdir("folder", 0755);
+    close(open("folder/abc", O_CREAT | O_RDWR, 0644));
+    mkdir("folder/defgh", 0755);
+    int folder = open("folder", O_RDONLY | O_DIRECTORY);
+    for (long length; (length = syscall(SYS_getdents, folder, records, sizeof records)) > 0;) {
+        for (long at = 0; at < length;) {
+            unsigned short size;
+            memcpy(&size, records + at + 16, 2);
+            letters += (int)strlen(records + at + 18);
+            types[records[at + size - 1] & 15]++;
+            at += size;
+        }
+    }
+    printf("%d letters, %d folders, %d files\n", letters, types[DT_DIR], types[DT_REG]);
+}
+
+int main(void) {
+    int one[2], two[2];
+    int file = open("data", O_CREAT | O_RDWR, 0644), writes = open("data", O_WRONLY);
+    write(file, "0123456789", 10);
+    pipe2(one, O_NONBLOCK);
+    pipe2(two, O_NONBLOCK);
+    advice(file, one[0], writes);
+    moving(file, one[0], one[1], two[1]);
+    char left[64];
+    printf("%ld bytes by tee\n", (long)read(two[0], left, sizeof left));
+    names();
+    others(file);
+    listing();
+    return 0;
+}
