@@ -90,7 +90,7 @@ pub fn with_disks(standard: &str, machine: &Machine) -> Result<String> {
         ("iso9660", "iso", "", r#""groups""#),
     ] {
         text.push_str(&format!(
-            "\n[[filesystem]]\ntype = \"{kind}\"\nbinary = \"/cairn/{binary}\"\npriority = 140\n{keepsake}portals = {{ proc = {{ to = \"proc\", role = {role} }}, pipe = {{ to = \"pipe\" }} }}\ndisks = [{}]\n",
+            "\n[[filesystem]]\ntype = \"{kind}\"\nbinary = \"/cairn/{binary}\"\npriority = 140\n{keepsake}portals = {{ proc = {{ to = \"proc\", role = {role} }}, pipe = {{ to = \"pipe\" }}, event = {{ to = \"event\", badge = 1 }} }}\ndisks = [{}]\n",
             names.join(", ")
         ));
     }

@@ -116,6 +116,9 @@ impl<S: Server> Core<S> {
             REMOVE => server.set_attribute(cx, node, name, None, Some(true))?,
             _ => return fail(EINVAL),
         }
+        if matches!(what, SET | REMOVE) {
+            self.attributes_changed(server, cx, node, crate::notice::what::ATTRIB);
+        }
         if answer.len() > cx.request.in_len {
             return fail(E2BIG);
         }

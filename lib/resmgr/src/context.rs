@@ -54,6 +54,8 @@ pub struct Later {
     pub(crate) right: Option<Portal>,
     /// When the server wants its tick.
     pub(crate) deadline: Option<u64>,
+    /// Something was read, of which marks are to hear before the answer.
+    pub(crate) noticed: bool,
     pub(crate) accounts: Accounts,
     /// Who pays for the request with this token, by this domain.
     pub(crate) payer: Option<(cairn_abi::Token, cairn_abi::Id, u32)>,
@@ -78,6 +80,7 @@ impl Default for Later {
             place: 0,
             right: None,
             deadline: None,
+            noticed: false,
             accounts: Accounts::default(),
             payer: None,
         }

@@ -5,6 +5,7 @@ use crate::direct::{direct, open_direct, stat_direct};
 use crate::files::ATTENDED;
 use crate::handle::{Entry, Handle};
 use crate::manager::{asks_words, Manager};
+use crate::notice::what;
 use crate::server::{Direct, Server};
 use crate::transport::Transport;
 use crate::waiting::{Again, Parked, NOBODY};
@@ -320,7 +321,7 @@ impl<S: Server> Manager<S> {
             self.waiting.watches.touch_handle(badge);
         }
         let more = self.waiting.busy();
-        if self.waiting.watches.touched() {
+        if self.waiting.watches.touched() || self.waiting.later.noticed {
             let sent = send_data(transport, token, &reply);
             let bare = Reply {
                 words: reply.words,
@@ -361,11 +362,22 @@ impl<S: Server> Manager<S> {
         reply: Reply<'static>,
         sent: Result<(), Error>,
     ) {
+        if core::mem::take(&mut manager.waiting.later.noticed) {
+            manager.tell_of_read(server, transport);
+        }
         manager.tell(server, transport);
         let sent = sent.and_then(|()| transport.reply(token, &reply));
         if let Err(error) = sent {
             let minted = minted(&reply);
             manager.undelivered(server, transport, token, error, minted);
+        }
+    }
+
+    /// The request has read something of which marks are to hear.
+    fn tell_of_read(&mut self, server: &mut S, transport: &mut dyn Transport) {
+        if let Some(node) = self.core.notices.read.take() {
+            let mut cx = context(transport, &mut self.waiting.later, &NOBODY);
+            self.core.happened(server, &mut cx, node, what::ACCESS);
         }
     }
 
@@ -616,7 +628,28 @@ impl<S: Server> Manager<S> {
             let later = &mut self.waiting.later;
             core.close_frames(node, &mut context(transport, later, &NOBODY));
         }
-        self.with_context(transport, &NOBODY, |cx| server.close(cx, entry.handle));
+        if self.core.notices.any() {
+            self.closed_marked(server, transport, entry.handle);
+        } else {
+            self.with_context(transport, &NOBODY, |cx| server.close(cx, entry.handle));
+        }
+    }
+
+    /// The end of [`Manager::closed`] where somebody is told of what happens to files.
+    #[cold]
+    #[inline(never)]
+    fn closed_marked(&mut self, server: &mut S, transport: &mut dyn Transport, handle: Handle<S>) {
+        let mut cx = context(transport, &mut self.waiting.later, &NOBODY);
+        let (node, flags) = (handle.node, handle.flags);
+        if flags & o::PATH == 0 {
+            let event = match flags & o::ACCMODE {
+                o::RDONLY => what::CLOSE_NOWRITE,
+                _ => what::CLOSE_WRITE,
+            };
+            self.core.happened(server, &mut cx, node, event);
+        }
+        server.close(&mut cx, handle);
+        self.core.end_if_gone(server, &mut cx, node);
     }
 
     fn with_context<R>(

@@ -61,6 +61,8 @@ pub struct Fake {
     pub closed: Vec<Portal>,
     /// What the event server was told, and what it answers.
     pub told: Vec<[u64; 8]>,
+    /// Notices: mark, events, name.
+    pub noticed: Vec<(u64, u64, Vec<u8>)>,
     pub event_answer: i64,
     /// Clock, both kinds; tests set it.
     pub time: u64,
@@ -230,6 +232,11 @@ impl Transport for Fake {
     fn event(&mut self, words: &[u64; 8]) -> i64 {
         self.told.push(*words);
         self.event_answer
+    }
+
+    fn notice(&mut self, words: &[u64; 8], name: &[u8]) -> i64 {
+        self.noticed.push((words[1], words[3], name.to_vec()));
+        self.event_answer.min(0)
     }
 
     fn account_of(&mut self, domain: u32) -> Option<u32> {

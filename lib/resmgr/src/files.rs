@@ -6,6 +6,7 @@ use crate::frames::{changed, changes, tell};
 use crate::handle::{Entry, Handle, Handles, LOST};
 use crate::lock::{end_of, Owner, Record, Refused};
 use crate::manager::Core;
+use crate::notice::what;
 use crate::permission;
 use crate::server::{Access, Answer, Change, Server};
 use alloc::vec::Vec;
@@ -177,6 +178,10 @@ impl<S: Server> Core<S> {
                     }
                 }
                 reply.words[0] = total;
+                if total != 0 && self.notices.any() {
+                    self.notices.read = Some(node);
+                    cx.later.noticed = true;
+                }
                 if inline.is_some() {
                     if data.done == 0 {
                         put_words(data.rest, &mut reply.words);
@@ -263,6 +268,9 @@ impl<S: Server> Core<S> {
             entry.set_position(offset + done as u64);
         }
         reply.words[0] = done as u64;
+        if done != 0 && self.notices.any() {
+            self.happened(server, cx, node, what::MODIFY);
+        }
         Ok(())
     }
 
@@ -323,6 +331,10 @@ impl<S: Server> Core<S> {
             return fail(EINVAL);
         }
         entry.set_position(position);
+        if self.notices.any() {
+            let node = entry.handle.node;
+            self.happened(server, cx, node, what::ACCESS);
+        }
         Ok(Reply::new(&[used as u64]).data(&self.records[..used]))
     }
 
@@ -482,7 +494,9 @@ impl<S: Server> Core<S> {
         changes(&self.shared, node);
         let allocated = server.allocate(cx, handle, mode, offset, length);
         changed(&self.shared, server, node);
-        allocated.map(|()| Reply::result(0))
+        allocated?;
+        self.attributes_changed(server, cx, node, what::MODIFY);
+        Ok(Reply::result(0))
     }
 
     pub fn lock<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {

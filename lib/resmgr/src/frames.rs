@@ -25,7 +25,7 @@ pub(crate) struct Shared<N> {
 }
 
 impl<N> Shared<N> {
-    fn set(&self, word: usize, value: u64) {
+    pub(crate) fn set(&self, word: usize, value: u64) {
         self.page[word].store(value, Ordering::Release);
     }
 
@@ -49,7 +49,7 @@ impl<S: Server> Core<S> {
         }
         let (node, held) = (entry.handle.node, entry.frames);
         let size = server.meta(node)?.size;
-        if !server.mapping_follows(node) {
+        if self.notices.want_reads() || !server.mapping_follows(node) {
             return Err(Failure::Errno(EAGAIN));
         }
         let at = match self.shared.iter().position(|shared| shared.node == node) {

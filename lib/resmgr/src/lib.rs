@@ -37,6 +37,7 @@ pub mod layout;
 pub mod lock;
 pub mod manager;
 mod names;
+mod notice;
 pub mod objects;
 pub mod path;
 pub mod permission;

@@ -11,6 +11,7 @@ use crate::handle::{Handles, Recovered};
 use crate::keep::Keepsake;
 use crate::layout::STAT_SIZE;
 use crate::lock::Locks;
+use crate::notice::Notices;
 use crate::path::{Found, Last, Names, Walk};
 use crate::private::PrivateMount;
 use crate::server::{Access, Answer, Server};
@@ -59,6 +60,7 @@ pub(crate) struct Core<S: Server> {
     pub mounts: Vec<Mount<S::Node>>,
     /// Mounts of name spaces of their own.
     pub private: Table<PrivateMount<S::Node>>,
+    pub notices: Notices<S::Node>,
     pub cache: Cache<S::Node>,
     pub first: Names,
     pub second: Names,
@@ -93,6 +95,7 @@ impl<S: Server> Manager<S> {
                 addresses: Addresses::default(),
                 mounts: Vec::new(),
                 private: Table::default(),
+                notices: Notices::default(),
                 cache: Cache::new(S::STABLE_NAMES),
                 first: Names::new(),
                 second: Names::new(),
@@ -331,6 +334,7 @@ impl<S: Server> Core<S> {
             fs::POLL => self.poll(server, cx),
             fs::WATCH => self.watch(server, cx, watches),
             fs::UNWATCH => self.unwatch(cx, watches),
+            fs::MARK => self.mark(server, cx),
             fs::MMAP => self.map(server, cx),
             fs::FRAMES => self.frames(server, cx),
             fs::ALLOCATE => self.allocate(server, cx),

@@ -6,6 +6,7 @@ use crate::frames::{changed, changes, tell};
 use crate::handle::Handle;
 use crate::layout;
 use crate::manager::{Core, Mount};
+use crate::notice::{what, Name};
 use crate::path::{Dots, Found, Last};
 use crate::permission::{self, EXECUTE, READ, WRITE};
 use crate::server::{Access, Answer, Change, New, Rename, Server};
@@ -37,7 +38,7 @@ fn is(access: &Access, kind: u32) -> bool {
     access.mode & s::IFMT == kind
 }
 
-fn last_for(flags: u64) -> Last {
+pub(crate) fn last_for(flags: u64) -> Last {
     if flags & at::SYMLINK_NOFOLLOW != 0 {
         Last::Slash
     } else {
@@ -132,6 +133,9 @@ impl<S: Server> Core<S> {
                 let cut = server.truncate(cx, opened.node, 0);
                 changed(&self.shared, server, opened.node);
                 cut?;
+                if self.notices.any() {
+                    self.happened(server, cx, opened.node, what::MODIFY);
+                }
             }
             (opened.node, opened.kind)
         };
@@ -153,6 +157,9 @@ impl<S: Server> Core<S> {
         if let Some(identity) = server.identity(node).filter(|_| !belongs) {
             let root = root.and_then(|root| server.identity(root));
             self.handles.keep(badge, identity, root);
+        }
+        if self.notices.any() && !path_only {
+            self.happened(server, cx, node, what::OPEN);
         }
         let minted = if kept { 0 } else { badge };
         let words = [0, meta.mode as u64, kind, meta.size, meta.ino, 0, 0, minted];
@@ -243,6 +250,10 @@ impl<S: Server> Core<S> {
         let new = new_node(cx, &found.dir_access, mode, rdev, &[]);
         self.cache.name_made();
         let node = server.create(cx, found.dir, names.name(range), &new)?;
+        if self.notices.any() {
+            let name = Name::new(if second { &self.second } else { &self.first }.name(range));
+            self.name_made(server, cx, (found.dir, &name), (mode, None));
+        }
         Ok((node, server.access(node)?))
     }
 
@@ -343,7 +354,22 @@ impl<S: Server> Core<S> {
         server.change(cx, node, &change)?;
         tell(&self.shared, node, true);
         self.names_changed(&access);
+        self.attributes_changed(server, cx, node, what::ATTRIB);
         Ok(Reply::result(0))
+    }
+
+    /// Whoever is told of such things hears so.
+    #[inline(always)]
+    pub fn attributes_changed(
+        &mut self,
+        server: &mut S,
+        cx: &mut Context,
+        node: S::Node,
+        event: u64,
+    ) {
+        if self.notices.any() {
+            self.happened(server, cx, node, event);
+        }
     }
 
     pub fn chown<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
@@ -371,6 +397,7 @@ impl<S: Server> Core<S> {
         server.change(cx, node, &change)?;
         tell(&self.shared, node, true);
         self.names_changed(&access);
+        self.attributes_changed(server, cx, node, what::ATTRIB);
         Ok(Reply::result(0))
     }
 
@@ -401,6 +428,12 @@ impl<S: Server> Core<S> {
         };
         server.change(cx, node, &change)?;
         tell(&self.shared, node, true);
+        let event = match (change.atime, change.mtime) {
+            (Some(_), None) => what::ACCESS,
+            (None, Some(_)) => what::MODIFY,
+            _ => what::ATTRIB,
+        };
+        self.attributes_changed(server, cx, node, event);
         Ok(Reply::result(0))
     }
 
@@ -433,7 +466,9 @@ impl<S: Server> Core<S> {
         changes(&self.shared, node);
         let cut = server.truncate(cx, node, size);
         changed(&self.shared, server, node);
-        cut.map(|()| Reply::result(0))
+        cut?;
+        self.attributes_changed(server, cx, node, what::MODIFY);
+        Ok(Reply::result(0))
     }
 
     pub fn readlink<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
@@ -571,6 +606,9 @@ impl<S: Server> Core<S> {
         if cx.progress == 0 && !(self.handles.is_empty() && self.mounts.is_empty()) {
             return fail(EBUSY);
         }
+        if cx.progress == 0 {
+            self.end_marks(server, cx);
+        }
         server.unmount(cx)?;
         Ok(Reply::result(0))
     }
@@ -678,6 +716,10 @@ impl<S: Server> Core<S> {
         };
         self.cache.name_made();
         server.create(cx, found.dir, self.second.name(range), &new)?;
+        if self.notices.any() {
+            let name = Name::new(self.second.name(range));
+            self.name_made(server, cx, (found.dir, &name), (s::IFLNK, None));
+        }
         Ok(Reply::result(0))
     }
 
@@ -726,6 +768,10 @@ impl<S: Server> Core<S> {
             tell(&self.shared, node, true);
         }
         self.names_changed(&access);
+        if self.notices.any() {
+            let name = Name::new(self.first.name(range));
+            self.name_removed(server, cx, (found.dir, &name), (node, access.mode));
+        }
         Ok(Reply::result(0))
     }
 
@@ -793,6 +839,10 @@ impl<S: Server> Core<S> {
         self.cache.name_made();
         server.link(cx, node, new.dir, self.second.name(range))?;
         tell(&self.shared, node, true);
+        if self.notices.any() {
+            let name = Name::new(self.second.name(range));
+            self.name_made(server, cx, (new.dir, &name), (access.mode, Some(node)));
+        }
         Ok(Reply::result(0))
     }
 
@@ -880,6 +930,16 @@ impl<S: Server> Core<S> {
         self.names_changed(&access);
         if let Some((_, other)) = new.node {
             self.names_changed(&other);
+        }
+        if self.notices.any() {
+            let from = (old.dir, &Name::new(self.first.name(old_name)));
+            let to = (new.dir, &Name::new(self.second.name(new_name)));
+            let other = new.node.map(|(other, access)| (other, access.mode));
+            let replaced = other.filter(|_| !exchange);
+            self.name_moved(server, cx, from, to, (node, access.mode), replaced);
+            if let Some(other) = other.filter(|_| exchange) {
+                self.name_moved(server, cx, to, from, other, None);
+            }
         }
         Ok(Reply::result(0))
     }

@@ -11,7 +11,7 @@ use crate::transport::Transport;
 use alloc::vec::Vec;
 use cairn_abi::Token;
 use cairn_idl::errno::*;
-use cairn_idl::fs::{poll, s, Stat, Statfs};
+use cairn_idl::fs::{poll, s, Stat, Statfs, NAME_MAX};
 use cairn_rt::channel::Reply;
 use cairn_rt::{Portal, Received};
 
@@ -224,6 +224,17 @@ pub trait Server: Sized {
         } else {
             Err(Failure::Errno(ENOENT))
         }
+    }
+
+    /// Where a node has its name, or one of its names: the directory, and the name into `into`, with its length. None: nowhere, or the server does not know. For who is told of what happens in a directory.
+    fn home(
+        &mut self,
+        cx: &mut Context,
+        node: Self::Node,
+        into: &mut [u8; NAME_MAX],
+    ) -> Option<(Self::Node, usize)> {
+        let _ = (cx, node, into);
+        None
     }
 
     /// A name for GETPATH that is no path below the root (`pipe:[7]`), into `into`; its length.

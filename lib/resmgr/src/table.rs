@@ -204,6 +204,20 @@ impl<T> Table<T> {
         self.bare = number;
     }
 
+    /// The first thing whose number is not below this one: its number.
+    pub fn next_from(&self, at: u32) -> Option<u32> {
+        let (first, place) = split(at);
+        let mut from = u64::MAX << place;
+        for (number, chunk) in self.chunks.iter().enumerate().skip(first) {
+            let used = chunk.used & from;
+            if used != 0 {
+                return Some((number * CHUNK) as u32 + used.trailing_zeros());
+            }
+            from = u64::MAX;
+        }
+        None
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         let chunks = self.places.iter().flatten();
         chunks.flat_map(|places| places.iter().flatten())
@@ -264,6 +278,12 @@ mod tests {
             );
         }
         assert!(table.iter().eq(model.values()));
+        let mut next = 0;
+        for at in model.keys() {
+            assert_eq!(table.next_from(next), Some(*at));
+            next = at + 1;
+        }
+        assert_eq!(table.next_from(next), None);
         for (at, thing) in model {
             assert_eq!(table.remove(at), Some(thing));
         }

@@ -76,6 +76,8 @@ pub trait Transport {
     fn call(&mut self, portal: Portal, message: Message) -> Result<[u64; 8], Error>;
     /// Ask the event server, in words: its answer's first one.
     fn event(&mut self, words: &[u64; 8]) -> i64;
+    /// The same with a name beside the words.
+    fn notice(&mut self, words: &[u64; 8], name: &[u8]) -> i64;
     /// So many pages more (or fewer: negative) are kept here for a user. False: they must not be taken.
     fn charge(&mut self, uid: u32, pages: i64) -> bool;
     /// The account that pays for a domain.
@@ -316,6 +318,16 @@ impl Transport for Native {
         match self.event {
             None => crate::watch::NO_EVENTS,
             Some(portal) => match portal.call(Message::new(words)) {
+                Ok(words) => words[0] as i64,
+                Err(_) => -cairn_idl::errno::ESTALE,
+            },
+        }
+    }
+
+    fn notice(&mut self, words: &[u64; 8], name: &[u8]) -> i64 {
+        match self.event {
+            None => crate::watch::NO_EVENTS,
+            Some(portal) => match portal.call(Message::new(words).out(name)) {
                 Ok(words) => words[0] as i64,
                 Err(_) => -cairn_idl::errno::ESTALE,
             },

@@ -20,6 +20,8 @@ pub mod event_kind {
     pub const SIGNALS: u64 = 1 << 42;
     /// A POSIX message queue.
     pub const QUEUE: u64 = 1 << 43;
+    /// An inotify instance.
+    pub const NOTICES: u64 = 1 << 44;
 }
 
 /// An open file, directory, pipe end, terminal.

@@ -1,5 +1,6 @@
-//! Sets, timers and signal descriptors for the framework. What the framework asks the event server is answered here as well: a set can be watched like any other file.
+//! Sets, timers, signal descriptors and queues of notices for the framework. What the framework asks the event server is answered here as well: a set can be watched like any other file.
 
+use crate::queues::Queues;
 use crate::sets::{Sets, Wish};
 use crate::timer::Timer;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -7,7 +8,7 @@ use alloc::vec::Vec;
 use cairn_abi::Id;
 use cairn_idl::errno::*;
 use cairn_idl::event;
-use cairn_idl::fs::{o, poll, s};
+use cairn_idl::fs::{o, poll, s, NAME_MAX};
 use cairn_idl::label;
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::{
@@ -21,6 +22,8 @@ const EVENT: usize = 12;
 /// Most events of one answer.
 const EVENTS_MAX: usize = 1024;
 
+const FIONREAD: u64 = 0x541b;
+
 /// Most processes of which a signal descriptor remembers what waits in them.
 const TELLERS_MAX: usize = 1024;
 
@@ -32,6 +35,7 @@ pub enum Node {
     Set(u32),
     Timer(u32),
     Signals(u32),
+    Queue(u32),
 }
 
 #[derive(Default)]
@@ -44,6 +48,7 @@ struct Signals {
 #[derive(Default)]
 pub struct Events {
     pub sets: Sets,
+    pub queues: Queues,
     timers: Vec<Timer>,
     free_timers: Vec<u32>,
     /// Timers that have not expired, by their time.
@@ -63,6 +68,7 @@ fn key(node: Node) -> u64 {
         Node::Set(index) => (index as u64) << 2 | 1,
         Node::Timer(index) => (index as u64) << 2 | 2,
         Node::Signals(index) => (index as u64) << 2 | 3,
+        Node::Queue(index) => (index as u64 + 1) << 2,
     }
 }
 
@@ -96,7 +102,11 @@ impl Events {
         flags: u64,
         handles: &mut Handles<Self>,
     ) -> Answer<Reply<'a>> {
-        let badge = handles.insert(cx, node, o::RDWR | flags & o::NONBLOCK, 0, ())?;
+        let mode = match node {
+            Node::Queue(_) => o::RDONLY,
+            _ => o::RDWR,
+        };
+        let badge = handles.insert(cx, node, mode | flags & o::NONBLOCK, 0, ())?;
         Ok(Reply::new(&[0]).mint(badge))
     }
 
@@ -198,6 +208,41 @@ impl Events {
         }
     }
 
+    /// What files' servers say of marks.
+    fn noticed(&mut self, cx: &mut Context) -> i64 {
+        let words = cx.request.words;
+        if words[0] == event::MARKS {
+            let asked = words[1..7].iter().enumerate();
+            return asked.fold(0, |bits, (at, number)| {
+                bits | (self.queues.is_there(*number) as i64) << at
+            });
+        }
+        if words[0] == event::MARKED {
+            let marked = self.queues.marked(cx, &words);
+            return marked.unwrap_or_else(|number| -number);
+        }
+        let mut name = [0; NAME_MAX];
+        let length = cx.request.out_len;
+        let Some(name) = name.get_mut(..length) else {
+            return -ENAMETOOLONG;
+        };
+        if cx.fetch(0, name).is_err() {
+            return -EFAULT;
+        }
+        match self.queues.notice(cx, &words, name) {
+            Ok(Some(queue)) => {
+                cx.wake(key(Node::Queue(queue)));
+                // The mark may have gone by this.
+                match self.queues.is_there(words[1]) {
+                    true => 0,
+                    false => -ESTALE,
+                }
+            }
+            Ok(None) => 0,
+            Err(number) => -number,
+        }
+    }
+
     fn next_alarm(&self, cx: &mut Context) {
         cx.wake_at(self.coming.first().map(|&(at, _)| at));
     }
@@ -271,6 +316,7 @@ impl Server for Events {
             Node::Set(_) => b"anon_inode:[eventpoll]",
             Node::Timer(_) => b"anon_inode:[timerfd]",
             Node::Signals(_) => b"anon_inode:[signalfd]",
+            Node::Queue(_) => b"anon_inode:inotify",
         };
         into.get_mut(..name.len())?.copy_from_slice(name);
         Some(name.len())
@@ -283,8 +329,17 @@ impl Server for Events {
         _: u64,
         length: usize,
     ) -> Answer<Data<'a>> {
-        let Node::Timer(index) = handle.node else {
-            return fail(EINVAL);
+        let index = match handle.node {
+            Node::Timer(index) => index,
+            Node::Queue(index) if self.queues.bytes(index) == 0 => {
+                return Err(Failure::Wait(key(handle.node)));
+            }
+            Node::Queue(index) => {
+                let taken = self.queues.take(cx, index, length, &mut self.scratch);
+                taken.map_err(Failure::Errno)?;
+                return Ok(self.scratch.as_slice().into());
+            }
+            _ => return fail(EINVAL),
         };
         if length < 8 {
             return fail(EINVAL);
@@ -331,11 +386,30 @@ impl Server for Events {
                 let waiting = signals.waiting.get(&cx.request.sender);
                 waiting.is_some_and(|waiting| waiting & signals.mask != 0)
             }
+            Node::Queue(index) => self.queues.bytes(index) != 0,
         };
         Ok(Readiness {
             ready: if ready { poll::IN | poll::RDNORM } else { 0 },
             keys: [key(handle.node); 2],
         })
+    }
+
+    fn ioctl<'a>(
+        &'a mut self,
+        _: &mut Context,
+        handle: &'a mut Handle<Self>,
+        request: u64,
+        _: u64,
+    ) -> Answer<Reply<'a>> {
+        match (request, handle.node) {
+            (FIONREAD, Node::Queue(index)) => {
+                let count = self.queues.bytes(index) as u32;
+                self.scratch.clear();
+                self.scratch.extend_from_slice(&count.to_le_bytes());
+                Ok(Reply::result(0).data(&self.scratch))
+            }
+            _ => fail(ENOTTY),
+        }
     }
 
     fn watched(&mut self, cx: &mut Context, node: Node, interest: u64) -> Answer<()> {
@@ -399,6 +473,7 @@ impl Server for Events {
                 self.signals[index as usize] = Signals::default();
                 self.free_signals.push(index);
             }
+            Node::Queue(index) => self.queues.remove(cx, index),
         }
     }
 
@@ -457,7 +532,29 @@ impl Server for Events {
                 self.signal_waits(cx, index);
                 Ok(Reply::result(0))
             }
-            (event::SET..=event::SIGNALS_NOW, _) => fail(EINVAL),
+            (event::QUEUE, Node::Root(_)) => {
+                handles.room(cx, 1)?;
+                let queue = self.queues.add(cx).map_err(Failure::Errno)?;
+                Events::make(cx, Node::Queue(queue), first, handles)
+            }
+            (event::MARK, Node::Queue(queue)) => {
+                let number = self.queues.mark(cx, queue, first);
+                Ok(Reply::new(&[0, number.map_err(Failure::Errno)?]))
+            }
+            (event::UNMARK, Node::Queue(queue)) => {
+                let gone = match first {
+                    0 => self.queues.take_back(cx, queue, second),
+                    _ => self.queues.end_watch(cx, queue, second),
+                };
+                cx.wake(key(node));
+                gone.map_err(Failure::Errno)?;
+                Ok(Reply::result(0))
+            }
+            (event::MARKED | event::NOTICE | event::MARKS, Node::Root(event::SERVER)) => {
+                Ok(Reply::result(self.noticed(cx)))
+            }
+            (event::MARKED | event::NOTICE | event::MARKS, _) => fail(EPERM),
+            (event::SET..=event::UNMARK, _) => fail(EINVAL),
             _ => fail(ENOSYS),
         }
     }

@@ -252,3 +252,144 @@ fn signals_are_the_watching_processs() {
     b.result(file, &[event::SIGNALS_MASK, 1, 0b10], b"");
     assert_eq!(ready(&mut b, set), []);
 }
+
+fn mark(b: &mut Bench<Events>, queue: u64, events: u64) -> Result<u64, i64> {
+    let answer = b.call(queue, &[event::MARK, events], b"", 0).unwrap();
+    match answer.result() {
+        0 => Ok(answer.words[1]),
+        error => Err(error),
+    }
+}
+
+/// A file's server (the sender) has the file.
+fn marked(b: &mut Bench<Events>, number: u64, inode: u64) -> i64 {
+    let words = [event::MARKED, number, ME as u64, inode];
+    b.result(event::SERVER, &words, b"") & 0xffff_ffff
+}
+
+fn notice(b: &mut Bench<Events>, number: u64, events: u64, name: &[u8]) -> i64 {
+    let words = [event::NOTICE, number, ME as u64, events];
+    b.result(event::SERVER, &words, name)
+}
+
+/// Watch, bits and name of what is there.
+fn read_queue(b: &mut Bench<Events>, queue: u64, room: usize) -> Vec<(u32, u32, Vec<u8>)> {
+    let words = [fs::READ, fs::POSITION, 8];
+    let answer = b.call(queue, &words, b"", room).unwrap();
+    if answer.result() < 0 {
+        return Vec::new();
+    }
+    let (mut rest, mut all) = (answer.bytes(), Vec::new());
+    while !rest.is_empty() {
+        let field = |at: usize| u32::from_le_bytes(rest[at..at + 4].try_into().unwrap());
+        let length = field(12) as usize;
+        let name = &rest[16..16 + length];
+        let end = name.iter().position(|byte| *byte == 0).unwrap_or(0);
+        all.push((field(0), field(4), name[..end].to_vec()));
+        rest = &rest[16 + length..];
+    }
+    all
+}
+
+#[test]
+fn marks_are_their_queues_and_nobody_elses() {
+    let mut b = bench();
+    let queue = make(&mut b, &[event::QUEUE, o::NONBLOCK]);
+    let number = mark(&mut b, queue, 0xfff).unwrap();
+    assert_eq!(notice(&mut b, number, 2, b""), -EPERM, "no file's yet");
+    let other = [event::MARKED, number, 2, 7];
+    assert_eq!(b.result(event::SERVER, &other, b""), -EPERM, "not his mark");
+    for badge in [0, 2, queue] {
+        let words = [event::MARKED, number, ME as u64, 7];
+        assert_eq!(b.result(badge, &words, b""), -EPERM, "through {badge}");
+    }
+    assert_eq!(marked(&mut b, number, 7), 1);
+    assert_eq!(notice(&mut b, number, 2, b"name"), 0);
+    b.sender = 9;
+    assert_eq!(notice(&mut b, number, 2, b"x"), -EPERM, "another server");
+    b.sender = 1;
+    let long = [b'x'; 256];
+    assert_eq!(notice(&mut b, number, 2, &long), -ENAMETOOLONG);
+    assert_eq!(read_queue(&mut b, queue, 20), [], "no room");
+    assert_eq!(read_queue(&mut b, queue, 4096), [(1, 2, b"name".to_vec())]);
+    // The same file again: the same watch, and the old mark is gone.
+    let again = mark(&mut b, queue, 4 | event::mark::ADD).unwrap();
+    assert_eq!(marked(&mut b, again, 7), 1);
+    assert_eq!(notice(&mut b, number, 2, b""), -ESTALE);
+    assert_eq!(notice(&mut b, again, 2, b""), 0, "added to");
+    let exclusive = mark(&mut b, queue, 4 | event::mark::CREATE).unwrap();
+    let words = [event::MARKED, exclusive, ME as u64, 7];
+    assert_eq!(b.result(event::SERVER, &words, b""), -EEXIST);
+    assert_eq!(b.result(queue, &[event::UNMARK, 0, again], b""), -EINVAL);
+    assert_eq!(b.result(queue, &[event::UNMARK, 0, exclusive], b""), 0);
+    let once = mark(&mut b, queue, 4 | event::mark::ONESHOT).unwrap();
+    assert_eq!(marked(&mut b, once, 8), 2);
+    assert_eq!(notice(&mut b, once, 2, b""), 0, "not asked for");
+    assert_eq!(notice(&mut b, once, 4, b""), -ESTALE);
+    assert_eq!(b.result(queue, &[event::UNMARK, 1, 2], b""), -EINVAL);
+    assert_eq!(b.result(queue, &[event::UNMARK, 1, 1], b""), 0);
+    let all: Vec<_> = read_queue(&mut b, queue, 4096)
+        .iter()
+        .map(|(watch, bits, _)| (*watch, *bits))
+        .collect();
+    assert_eq!(all, [(1, 2), (2, 4), (2, 0x8000), (1, 0x8000)]);
+    assert_eq!(b.server.queues.counts(), (0, 1));
+    b.close(queue);
+    assert_eq!(b.server.queues.counts(), (0, 0));
+}
+
+#[test]
+fn a_queue_is_charged_and_says_what_it_lost() {
+    let mut b = bench();
+    b.label = 1000;
+    let queue = make(&mut b, &[event::QUEUE, o::NONBLOCK]);
+    let number = mark(&mut b, queue, 0xfff).unwrap();
+    marked(&mut b, number, 7);
+    let before = b.manager.usage(1000).0;
+    for round in 0..20_000u32 {
+        notice(
+            &mut b,
+            number,
+            1 << (round & 1),
+            &round.to_le_bytes().map(|byte| byte | 1),
+        );
+    }
+    let full = b.manager.usage(1000).0 - before;
+    assert!((16_384 * 32..16_384 * 34).contains(&full), "{full}");
+    let mut all = Vec::new();
+    loop {
+        let some = read_queue(&mut b, queue, 65_536);
+        if some.is_empty() {
+            break;
+        }
+        all.extend(some);
+    }
+    assert_eq!(all.len(), 16_385);
+    assert_eq!(all[16_384], (u32::MAX, 0x4000, Vec::new()));
+    assert!(b.manager.usage(1000).0 - before <= 4096);
+    // What comes now is told again; without memory for it, that something was lost.
+    notice(&mut b, number, 1, b"");
+    notice(&mut b, number, 1, b"");
+    assert_eq!(read_queue(&mut b, queue, 4096), [(1, 1, Vec::new())]);
+    b.fake.charge_limit = Some(0);
+    for _ in 0..6000 {
+        notice(&mut b, number, 1, b"a");
+        notice(&mut b, number, 2, b"b");
+    }
+    let got = read_queue(&mut b, queue, 1 << 20);
+    assert_eq!(got.last(), Some(&(u32::MAX, 0x4000, Vec::new())));
+    b.fake.charge_limit = None;
+    let mut queues = Vec::new();
+    loop {
+        let answer = b.call(0, &[event::QUEUE], b"", 0).unwrap();
+        match answer.result() {
+            0 => queues.push(answer.minted[0]),
+            error => break assert_eq!(error, -EMFILE),
+        }
+    }
+    assert_eq!(queues.len(), event::QUEUES_MAX - 1);
+    for queue in queues.into_iter().chain([queue]) {
+        b.close(queue);
+    }
+    assert_eq!(b.manager.usage(1000).0, 0);
+}

@@ -13,7 +13,7 @@ use cairn_cache::Stream;
 use cairn_ext4::{Error, Gone, New as NewInode, Rename as How, Time, APPEND_ONLY, IMMUTABLE, ROOT};
 use cairn_idl::capability;
 use cairn_idl::errno::*;
-use cairn_idl::fs::{self, kind, o, s, Stat, Statfs};
+use cairn_idl::fs::{self, kind, o, s, Stat, Statfs, NAME_MAX};
 use cairn_idl::label;
 use cairn_resmgr::server::{put, Answer};
 use cairn_resmgr::{
@@ -281,6 +281,17 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
         let target = self.act(|fs| fs.read_link(link))?;
         self.touch_accessed(cx, link);
         put(&target, into)
+    }
+
+    fn home(
+        &mut self,
+        _: &mut Context,
+        node: u32,
+        into: &mut [u8; NAME_MAX],
+    ) -> Option<(u32, usize)> {
+        let (dir, name) = self.home_of(node).ok()?;
+        into.get_mut(..name.len())?.copy_from_slice(&name);
+        Some((dir, name.len()))
     }
 
     fn path(&mut self, _: &mut Context, node: u32, into: &mut [u8]) -> Answer<usize> {

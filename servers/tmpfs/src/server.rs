@@ -8,7 +8,7 @@ use crate::pool::{Memory, Pool, PAGE};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use cairn_idl::errno::*;
-use cairn_idl::fs::{self, kind, o, s, Stat, Statfs};
+use cairn_idl::fs::{self, kind, o, s, Stat, Statfs, NAME_MAX};
 use cairn_idl::mounts::mount;
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::{
@@ -324,7 +324,7 @@ impl<M: Memory> Tmpfs<M> {
     }
 
     /// The name that a node was last given, in which directory.
-    fn home(&self, node: u32) -> Option<(u32, &[u8])> {
+    fn home_of(&self, node: u32) -> Option<(u32, &[u8])> {
         let (dir, sequence) = self.inodes.get(node)?.home;
         match &self.inodes.get(dir)?.kind {
             Kind::Directory(above) => Some((dir, above.names.name_of(sequence, node)?)),
@@ -411,11 +411,22 @@ impl<M: Memory> Server for Tmpfs<M> {
         }
     }
 
+    fn home(
+        &mut self,
+        _: &mut Context,
+        node: u32,
+        into: &mut [u8; NAME_MAX],
+    ) -> Option<(u32, usize)> {
+        let (dir, name) = self.home_of(node)?;
+        into.get_mut(..name.len())?.copy_from_slice(name);
+        Some((dir, name.len()))
+    }
+
     fn path(&mut self, _: &mut Context, node: u32, into: &mut [u8]) -> Answer<usize> {
         let mut start = into.len();
         let mut at = node;
         while at != 0 && !self.is_tree(at) {
-            let (dir, name) = self.home(at).ok_or(Failure::Errno(ENOENT))?;
+            let (dir, name) = self.home_of(at).ok_or(Failure::Errno(ENOENT))?;
             let slash = (at != node) as usize;
             start = start
                 .checked_sub(name.len() + slash)

@@ -65,7 +65,11 @@ pub fn unwatch(file: &OpenFile, interest: u64) {
 #[cold]
 pub fn closed(file: &OpenFile) {
     let server = match file.mode & s::IFMT {
-        _ if file.is(event_kind::SET | event_kind::TIMER | event_kind::SIGNALS) => {
+        _ if file.is(event_kind::SET
+            | event_kind::TIMER
+            | event_kind::SIGNALS
+            | event_kind::NOTICES) =>
+        {
             scheme(event::MANAGER)
         }
         s::IFSOCK => sockets::manager(),

@@ -23,6 +23,7 @@ pub mod messages;
 pub mod mounts;
 pub mod mqueue;
 pub mod names;
+pub mod notices;
 pub mod open;
 pub mod pi_futex;
 pub mod pipes;
