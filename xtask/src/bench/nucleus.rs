@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 pub const WORD: &str = "ipc";
 const MANIFEST: &str = "benches/ipc.toml";
 /// What begins the lines of the components that measure, in the log.
-const MARKS: [&str; 2] = ["] ipc: ", "] ipc-clock: "];
+const MARKS: [&str; 2] = ["] ipc-bench: ", "] ipc-clock: "];
 /// For one machine.
 const LIMIT: Duration = Duration::from_secs(900);
 /// Rows of the machine that has only the general path, and what they are called here.
@@ -283,7 +283,7 @@ fn run(
     loop {
         step.tick();
         let text = read(&log);
-        if text.lines().any(|line| line.ends_with("] ipc: end")) {
+        if text.lines().any(|line| line.ends_with("] ipc-bench: end")) {
             guest.power_off();
             return Ok(text);
         }
@@ -444,8 +444,8 @@ fn as_json(rows: &Rows, budgets: &Budgets) -> Result<String> {
 mod tests {
     use super::*;
 
-    const LOG: &str = "[2] vm: row nothing 1 2 3 4 5\n[11] ipc: row chain-2 221 222 223 400 220\n[11] ipc: work chain-2 200 150 0 51200\n\
-        [11] ipc: histogram chain-2 220:9999 400:1\n[11] ipc: row chain-3 443 443 443 443 443\n[11] ipc: row chain-4 700 1 1 1 1\n[11] ipc: row short 1 2\n";
+    const LOG: &str = "[2] vm: row nothing 1 2 3 4 5\n[11] ipc-bench: row chain-2 221 222 223 400 220\n[11] ipc-bench: work chain-2 200 150 0 51200\n\
+        [11] ipc-bench: histogram chain-2 220:9999 400:1\n[11] ipc-bench: row chain-3 443 443 443 443 443\n[11] ipc-bench: row chain-4 700 1 1 1 1\n[11] ipc-bench: row short 1 2\n";
 
     fn rows() -> Rows {
         let mut rows = Rows::default();
