@@ -232,6 +232,9 @@ pub mod memory {
     /// w0 space slot: show the common table there, at its address, where the space has no table of its own. Nothing can be mapped in its range, and unmapping and protecting pass over it. `NoTable`; `BadArgument`: there is no common table, or one of the space's own.
     pub const SHOW_TABLE: u8 = 21;
 
+    /// w0 [`pool`]: pages at its end in which no object lives go back → w0 how many, w1 to w4 their frames. None: the last page is used, or the pool is small.
+    pub const TAKE: u8 = 22;
+
     /// What one page table covers.
     pub const TABLE_BYTES: u64 = 512 * crate::layout::PAGE;
 

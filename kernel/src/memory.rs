@@ -129,6 +129,7 @@ impl<A: Arch> Kernel<A> {
                 self.answers(t, &info);
                 Ok(())
             }
+            memory::TAKE => self.take_pages(t, w[0]),
             memory::GROW_TABLE => {
                 let d = self.own_object(t, w[0], PortalKind::Domain, 0)?;
                 Ok(self.grow_table(d)?)
@@ -211,13 +212,34 @@ impl<A: Arch> Kernel<A> {
     /// Grow a pool by a frame that is the nucleus's already. False: its region is full.
     pub(crate) fn pool_add(&mut self, kind: u64, frame: Frame) -> bool {
         self.arch.zero_frame(frame);
-        if !self.arch.pool_grow(kind as usize, frame) {
+        let Some(page) = self.pool_extent(kind).and_then(Extent::grow) else {
             return false;
-        }
-        if let Some(extent) = self.pool_extent(kind) {
-            extent.grown();
-        }
+        };
+        self.arch.pool_map(kind as usize, page, frame);
         true
+    }
+
+    /// TAKE.
+    fn take_pages(&mut self, t: ThreadRef, kind: u64) -> Answer {
+        let extent = self.pool_extent(kind).ok_or(Error::BadArgument)?;
+        let most = extent.most_pages();
+        // Whoever has come in without the lock looks at no object, and is in no code, that was given back before this.
+        self.await_passers();
+        let mut taken = 0;
+        while taken < most {
+            let Some(page) = self.pool_extent(kind).and_then(Extent::shrink) else {
+                break;
+            };
+            let frame = self.arch.pool_unmap(kind as usize, page);
+            self.frames.set(frame, FrameKind::User);
+            taken += 1;
+            self.answer(t, taken, frame as u64);
+        }
+        if taken != 0 {
+            self.arch.forget_pools();
+        }
+        self.answer(t, 0, taken as u64);
+        Ok(())
     }
 
     /// GIVE and (`tables`) GIVE_TABLES.

@@ -3,17 +3,19 @@
 //!
 //! What always holds in a [`Pool`]:
 //! 1. It has a region of which the first `bytes` bytes are mapped, writable, and used by this pool only.
-//! 2. Slots 1 to `made` lie inside these bytes and were initialised; they stay initialised for ever (freeing keeps the old value, which needs no drop). Slot 0 is never used.
-//! 3. A handle says where one of these slots lies: handles are made by this module only, after a check or of a [`Target`] that was made of one, and `made` never goes down.
-//! 4. A slot is live (`live`) or on the free list that starts at `free`.
+//! 2. Slots 1 to `made` lie inside these bytes and were initialised; they stay so as long as they are among these (freeing keeps the old value, which needs no drop). Slot 0 is never used.
+//! 3. A handle says where one of these slots lies: handles are made by this module only, after a check or of a [`Target`] that was made of one. `made` goes down ([`Extent::shrink`]) over slots only that are free, to which nobody has a handle.
+//! 4. A slot is live (`live`) or on the free list that starts at `free`: the slots near the start before the others, so that the end empties.
+//! 5. No id comes twice before its slot was used 4,095 times more: what the generation was of a slot that went back is kept at the end of the region, in `kept` pages, for slots up to `ever`.
 //!
 //! On the machine a pool's region is at an address that is known when the nucleus is built, in the last 2 GiB: a handle is an object's address, without the upper half, which is all ones.
 //! On the host, where there are many nuclei, it is the distance from the region's start. So nothing is multiplied or loaded to reach an object, at the thousands of places where one is.
 #![allow(unsafe_code)]
 
-use crate::arch::{Arch, Frame};
+use crate::arch::{Arch, Frame, POOL_PAGES};
 use crate::portal::table::Target;
 use crate::Kernel;
+use cairn_abi::layout::PAGE;
 use cairn_abi::service::memory::pool;
 use cairn_abi::{Error, PortalKind};
 use core::marker::PhantomData;
@@ -110,10 +112,11 @@ struct Slot<T> {
 #[repr(C)]
 struct Tail {
     /// Bits 0..12 count how often the slot was used.
-    generation: u32,
+    generation: u16,
     live: bool,
-    /// As in [`Extent::free`].
+    /// As in [`Extent::free`], if it is free; the first one's previous and the last one's next are anything.
     next_free: Option<NonZeroU32>,
+    previous_free: Option<NonZeroU32>,
     /// The number of some object, which belongs to the slot's position, not to what is in the slot (the timer heap uses it).
     aux: Option<NonZeroU32>,
 }
@@ -130,8 +133,19 @@ pub struct Extent {
     made: u32,
     /// By its number, as all objects here.
     free: Option<NonZeroU32>,
+    last_free: Option<NonZeroU32>,
     count: u32,
+    /// Pages at the region's end for generations, which never go back, and the last slot that has one there.
+    kept: u32,
+    ever: u32,
 }
+
+/// A pool of so many pages gives none back. It has them since boot.
+pub const STAYS: u32 = 12;
+/// Generations of a page.
+const GENERATIONS: u32 = PAGE as u32 / 2;
+/// Free slots that are used before those beyond them, which may go back.
+const NEAR: u32 = 64;
 
 pub struct Pool<R, T> {
     extent: Extent,
@@ -139,11 +153,80 @@ pub struct Pool<R, T> {
 }
 
 impl Extent {
-    /// The machine layer has mapped one more page at the end of the region.
-    pub fn grown(&mut self) {
-        self.bytes += 4096;
-        let fit = self.bytes.checked_div(self.size).unwrap_or(0);
-        self.capacity = fit.min(MOST as u32);
+    /// One page more, which the machine layer maps: its number in the region. None: that is full.
+    #[inline(never)]
+    pub fn grow(&mut self) -> Option<u32> {
+        let page = self.bytes / PAGE as u32;
+        let bytes = self.bytes + PAGE as u32;
+        let capacity = bytes.checked_div(self.size)?.min(MOST as u32);
+        if page + self.kept >= POOL_PAGES {
+            return None;
+        }
+        // What goes back needs a place for its generations first.
+        if page >= STAYS && self.kept * GENERATIONS < capacity {
+            self.kept += 1;
+            return Some(POOL_PAGES - self.kept);
+        }
+        (self.bytes, self.capacity) = (bytes, capacity);
+        Some(page)
+    }
+
+    /// The last page goes, if nothing lives there: its number in the region. The machine layer takes it out.
+    #[inline(never)]
+    pub fn shrink(&mut self) -> Option<u32> {
+        let page = self.bytes / PAGE as u32 - 1;
+        let first = (page * PAGE as u32).checked_div(self.size)?;
+        if page < STAYS {
+            return None;
+        }
+        // SAFETY: they were made (also below); `&self` keeps writers out.
+        let lives = |index| unsafe { (*self.tail(self.number(index))).live };
+        if (first..=self.made).any(lives) {
+            return None;
+        }
+        for index in first..=self.made {
+            // SAFETY: these slots were made and are free (invariant 4), and so are those beside them on the list; there is a place for the generation (see `grow`).
+            // `&mut self` is the pool's, so nobody else refers to any of it.
+            unsafe {
+                let tail = self.tail(self.number(index)).read();
+                let number = NonZeroU32::new(self.number(index));
+                match tail.previous_free {
+                    Some(previous) if self.free != number => {
+                        (*self.tail(previous.get())).next_free = tail.next_free;
+                    }
+                    _ => self.free = tail.next_free,
+                }
+                match tail.next_free {
+                    Some(next) => (*self.tail(next.get())).previous_free = tail.previous_free,
+                    None => self.last_free = self.free.and(tail.previous_free),
+                }
+                self.generation(index).write(tail.generation);
+            }
+        }
+        self.ever = self.ever.max(self.made);
+        self.made = self.made.min(first - 1);
+        (self.bytes, self.capacity) = (page * PAGE as u32, first);
+        Some(page)
+    }
+
+    /// How many pages go at once: some objects' worth.
+    pub fn most_pages(&self) -> usize {
+        if self.size < 1024 {
+            1
+        } else {
+            4
+        }
+    }
+
+    /// Where the generation of this slot is kept.
+    fn generation(&self, index: u32) -> *mut u16 {
+        let end = self.base.wrapping_add((POOL_PAGES as u64 * PAGE) as usize);
+        end.cast::<u16>().wrapping_sub(index as usize + 1)
+    }
+
+    /// The number of the slot with this index.
+    fn number(&self, index: u32) -> u32 {
+        self.origin().wrapping_add(index * self.size)
     }
 
     /// Live objects, how many fit, and an object's size.
@@ -180,24 +263,31 @@ impl Extent {
         let index = self.made + 1;
         let number = match self.free {
             Some(free) => free,
-            None if index < self.capacity => {
-                NonZeroU32::new(self.origin().wrapping_add(index * self.size))?
-            }
+            None if index < self.capacity => NonZeroU32::new(self.number(index))?,
             None => return None,
         };
         let tail = self.tail(number.get());
         // SAFETY: 1. what is on the free list is initialised (invariant 4); 2. index < capacity, so else the slot lies inside the mapped bytes (invariant 1) and nothing is
-        // overwritten that anybody refers to; 3. `&mut self` is the pool's, so nobody else refers to tails.
+        // overwritten that anybody refers to; 3. `&mut self` is the pool's, so nobody else refers to tails; 4. generations up to `ever` were written.
         unsafe {
             if self.free.is_some() {
                 self.free = (*tail).next_free;
                 (*tail).live = true;
+                if self.free.is_none() {
+                    self.last_free = None;
+                }
             } else {
                 self.made = index;
+                let generation = if index <= self.ever {
+                    self.generation(index).read()
+                } else {
+                    1
+                };
                 tail.write(Tail {
-                    generation: 1,
+                    generation,
                     live: true,
                     next_free: None,
+                    previous_free: None,
                     aux: None,
                 });
             }
@@ -212,14 +302,33 @@ impl Extent {
     /// It is one that was made.
     #[inline(never)]
     unsafe fn put(&mut self, number: u32) {
-        // SAFETY: the slot was made (by the contract); `&mut self` is the pool's, so this is the only reference.
-        let tail = unsafe { &mut *self.tail(number) };
-        assert!(tail.live);
-        tail.retire();
-        tail.live = false;
-        tail.next_free = self.free;
-        self.free = NonZeroU32::new(number);
+        let near = number.wrapping_sub(self.origin()) < (self.count + NEAR) * self.size;
+        let (free, last) = (self.free, self.last_free);
         self.count -= 1;
+        // SAFETY: the slot was made (by the contract), and so were those on the list; `&mut self` is the pool's, so nobody else refers to them. The slot is on no list, as it is live.
+        unsafe {
+            let tail = self.tail(number);
+            assert!((*tail).live);
+            (*tail).retire();
+            (*tail).live = false;
+            let new = NonZeroU32::new(number);
+            match (free, last) {
+                (Some(free), _) if near => {
+                    (*tail).next_free = Some(free);
+                    (*self.tail(free.get())).previous_free = new;
+                    self.free = new;
+                }
+                (_, Some(last)) => {
+                    ((*tail).next_free, (*tail).previous_free) = (None, Some(last));
+                    (*self.tail(last.get())).next_free = new;
+                    self.last_free = new;
+                }
+                _ => {
+                    (*tail).next_free = None;
+                    (self.free, self.last_free) = (new, new);
+                }
+            }
+        }
     }
 
     /// See [`Pool::lookup`].
@@ -229,10 +338,10 @@ impl Extent {
         if index.wrapping_sub(1) >= self.made {
             return None;
         }
-        let number = NonZeroU32::new(self.origin().wrapping_add(index * self.size))?;
+        let number = NonZeroU32::new(self.number(index))?;
         // SAFETY: the slot was made.
         let tail = unsafe { &*self.tail(number.get()) };
-        (tail.generation == id >> 20 && tail.live).then_some(number)
+        (u32::from(tail.generation) == id >> 20 && tail.live).then_some(number)
     }
 }
 
@@ -260,7 +369,10 @@ impl<R: Handle, T> Pool<R, T> {
                 capacity: 0,
                 made: 0,
                 free: None,
+                last_free: None,
                 count: 0,
+                kept: 0,
+                ever: 0,
             },
             slots: PhantomData,
         }
@@ -413,7 +525,7 @@ impl<R: Handle, T> Pool<R, T> {
     /// The id of an object (never 0).
     #[inline(never)]
     pub fn id(&self, r: R) -> u32 {
-        self.index(r) | self.slot(r).tail.generation << 20
+        self.index(r) | u32::from(self.slot(r).tail.generation) << 20
     }
 
     /// The object with this id, if it still exists.
@@ -434,7 +546,7 @@ impl<R: Handle, T> Pool<R, T> {
         let r = self.place_of(id)?;
         let slot = self.slot(r);
         debug_assert!(slot.tail.live);
-        (slot.tail.generation == id >> 20).then_some(r)
+        (u32::from(slot.tail.generation) == id >> 20).then_some(r)
     }
 
     /// Where an object lies, for code that has its address as a constant; and the object that lies there.

@@ -22,6 +22,8 @@ pub const USE_ROOT: u32 = 4;
 pub const ENTER_AT: u32 = 8;
 /// Forget instructions that were fetched; who has answered has also left the code of entries in which it was.
 pub const PASS: u32 = 16;
+/// Forget all translations, also those that all spaces have.
+pub const EVERYTHING: u32 = 32;
 
 /// No ticket.
 const AWAKE: u64 = u64::MAX;

@@ -22,7 +22,7 @@ use std::vec::Vec;
 struct Page([u8; 4096]);
 
 /// Pages of each pool's region.
-const POOL_PAGES: usize = 256;
+const POOL_PAGES: usize = super::POOL_PAGES as usize;
 /// Device pages that the nucleus can show.
 const DEVICE_PAGES: usize = 4;
 /// One page table serves this many address bits.
@@ -71,7 +71,10 @@ pub struct Sim {
     pub again: Vec<u32>,
     memory: Vec<Page>,
     pools: Vec<Vec<Page>>,
-    pool_used: [usize; pool::COUNT],
+    /// The frames of their pages.
+    pool_frames: Vec<Vec<Frame>>,
+    /// Pages were taken out of them, which cores may still see.
+    pub stale_pools: bool,
     pub spaces: BTreeMap<Frame, SimSpace>,
     pub common: Option<SimCommon>,
     pub time: u64,
@@ -160,7 +163,8 @@ impl Sim {
             pools: (0..pool::COUNT)
                 .map(|_| std::vec![Page([0; 4096]); POOL_PAGES])
                 .collect(),
-            pool_used: [0; pool::COUNT],
+            pool_frames: std::vec![std::vec![0; POOL_PAGES]; pool::COUNT],
+            stale_pools: false,
             spaces: BTreeMap::new(),
             common: None,
             time: 1000,
@@ -579,12 +583,22 @@ impl Arch for Sim {
     fn pool_base(&self, pool: usize) -> *mut u8 {
         self.pools[pool].as_ptr().cast_mut().cast()
     }
-    fn pool_grow(&mut self, pool: usize, _frame: Frame) -> bool {
-        if self.pool_used[pool] == POOL_PAGES {
-            return false;
-        }
-        self.pool_used[pool] += 1;
-        true
+    fn pool_map(&mut self, pool: usize, page: u32, frame: Frame) {
+        assert!(!self.stale_pools);
+        let before = core::mem::replace(&mut self.pool_frames[pool][page as usize], frame);
+        assert_eq!(before, 0);
+        self.pools[pool][page as usize].0.fill(0);
+    }
+    fn pool_unmap(&mut self, pool: usize, page: u32) -> Frame {
+        self.stale_pools = true;
+        // Whoever looks there after this finds nothing that makes sense.
+        self.pools[pool][page as usize].0.fill(0xdb);
+        let frame = core::mem::take(&mut self.pool_frames[pool][page as usize]);
+        assert_ne!(frame, 0);
+        frame
+    }
+    fn forget_pools(&mut self) {
+        self.stale_pools = false;
     }
     fn counters(&self, _: &mut Counters) {}
     fn interrupt_mask(&mut self, line: u32, masked: bool) {

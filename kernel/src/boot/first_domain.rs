@@ -12,7 +12,7 @@ use cairn_elf::Segment;
 /// The first program, in the archive.
 const INIT: &str = "cairn/init";
 /// Frames that each object pool starts with; `vm` gives more.
-const POOL_FRAMES: u32 = 12;
+const POOL_FRAMES: u32 = crate::pool::STAYS;
 /// Frames for page tables and the portal table of the first domain, beside those for mapping the archive.
 const TABLE_FRAMES: u32 = 32;
 const PAGES_PER_TABLE: u32 = 512;

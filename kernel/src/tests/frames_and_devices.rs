@@ -420,7 +420,8 @@ fn ranges_and_pools_are_told() {
     assert_eq!(w.err(init, MEMORY, memory::RANGE, &[1]), Error::BadArgument);
     let threads = w.memory(memory::POOL_INFO, &[pool::THREAD]);
     assert_eq!(threads[0], 1);
-    assert_eq!(threads[1], 16 * 4096 / threads[2] - 1);
+    // One page is for what the nucleus must know of those that go back.
+    assert_eq!(threads[1], 15 * 4096 / threads[2] - 1);
     assert_eq!(
         w.err(init, MEMORY, memory::POOL_INFO, &[pool::COUNT as u64]),
         Error::BadArgument
@@ -429,7 +430,65 @@ fn ranges_and_pools_are_told() {
     w.next_frame += 40;
     w.memory(memory::GIVE, &[pool::THREAD, first, 40]);
     let more = w.memory(memory::POOL_INFO, &[pool::THREAD]);
-    assert_eq!(more[1], 56 * 4096 / threads[2] - 1);
+    assert_eq!(more[1], 55 * 4096 / threads[2] - 1);
+}
+
+/// Pages of a pool go back where nothing lives; what comes there later has another id.
+#[test]
+fn pools_give_back_pages() {
+    let mut w = World::new();
+    let init = w.init;
+    let first = w.next_frame as u64;
+    w.next_frame += 40;
+    w.memory(memory::GIVE, &[pool::THREAD, first, 40]);
+    let [_, capacity, bytes] = w.memory(memory::POOL_INFO, &[pool::THREAD])[..3] else {
+        panic!("three words")
+    };
+    let d = w.domain();
+    let room = capacity as usize - 1;
+    let threads: Vec<_> = (0..room).map(|_| w.thread(d, 10)).collect();
+    let ids: Vec<_> = threads.iter().map(|&t| w.k.threads.id(t)).collect();
+    let take = |w: &mut World| w.memory(memory::TAKE, &[pool::THREAD]);
+    assert_eq!(take(&mut w)[0], 0, "the last slot is used");
+    let none = [pool::COUNT as u64];
+    assert_eq!(w.err(init, MEMORY, memory::TAKE, &none), Error::BadArgument);
+    // All but the one that lies in the middle, in an order that mixes the list.
+    let kept = threads[room / 2];
+    for i in 0..room {
+        let t = threads[i * 7 % room];
+        assert_ne!(room % 7, 0);
+        if t != kept {
+            w.k.kill(t, 0, 0);
+        }
+    }
+    let mut frames = Vec::new();
+    loop {
+        let taken = take(&mut w);
+        if taken[0] == 0 {
+            break;
+        }
+        frames.extend_from_slice(&taken[1..1 + taken[0] as usize]);
+    }
+    let middle = (room as u64 / 2) * bytes / 4096;
+    assert!((frames.len() as u64) >= 55 - middle - 3, "{frames:?}");
+    let less = w.memory(memory::POOL_INFO, &[pool::THREAD]);
+    assert_eq!(less[0], 2);
+    assert_eq!(less[1], (55 - frames.len() as u64) * 4096 / bytes - 1);
+    w.check();
+    // They are memory like any other, also for the pool.
+    for &frame in &frames {
+        w.memory(memory::ZERO_FRAME, &[frame]);
+    }
+    for &frame in frames.iter().rev() {
+        w.memory(memory::GIVE, &[pool::THREAD, frame, 1]);
+    }
+    assert_eq!(w.memory(memory::POOL_INFO, &[pool::THREAD])[1], capacity);
+    assert_eq!(w.k.threads.lookup(w.k.threads.id(kept)), Some(kept));
+    let again: Vec<_> = (0..room - 1).map(|_| w.thread(d, 10)).collect();
+    for &t in &again {
+        assert!(!ids.contains(&w.k.threads.id(t)), "an id came twice");
+    }
+    w.check();
 }
 
 #[test]

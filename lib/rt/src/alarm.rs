@@ -12,7 +12,8 @@ use cairn_abi::service::{current, domain, thread, AUTO};
 use cairn_abi::Error;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
-const STACK: usize = 8192;
+/// Bytes of the thread's stack.
+pub const STACK: usize = 8192;
 const NEVER: u64 = u64::MAX;
 
 /// The time that is wanted, and the one that the thread waits for at present.
@@ -30,15 +31,21 @@ pub struct Alarm {
 impl Alarm {
     /// From now on `told` is notified of times that are [`Alarm::set`]. Only once in a component.
     pub fn start(told: Portal) -> Result<Alarm, Error> {
+        let stack = memory::map(STACK).ok_or(Error::NoMemory)?;
+        memory::populate(stack)?;
+        Alarm::start_on(told, stack)
+    }
+
+    /// The same with a stack of the component's own ([`STACK`] bytes): for `vm`, which cannot ask itself.
+    pub fn start_on(told: Portal, stack: &'static mut [u8]) -> Result<Alarm, Error> {
         if TAKEN.swap(true, SeqCst) {
             return Err(Error::Busy);
         }
         let look = Semaphore::new(0)?;
-        let stack = memory::map(STACK).ok_or(Error::NoMemory)?;
-        memory::populate(stack)?;
+        let end = stack.as_mut_ptr() as u64 + stack.len() as u64;
         let words = [
             run as *const () as u64,
-            stack.as_mut_ptr() as u64 + STACK as u64 - 8,
+            (end & !15) - 8,
             u64::from(look.0 .0) << 32 | u64::from(told.0),
             0,
             0,

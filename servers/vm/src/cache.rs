@@ -249,6 +249,16 @@ impl<N: Nucleus> Vm<N> {
     /// When [`Vm::late`] is to be called.
     #[inline]
     pub fn deadline(&self) -> Option<u64> {
+        let others = self.others_late();
+        match self.pools.rest_at {
+            Some(at) => Some(others.map_or(at, |others| others.min(at))),
+            None => others,
+        }
+    }
+
+    /// When those are late who were asked for something.
+    #[inline]
+    fn others_late(&self) -> Option<u64> {
         let lenders = self.lenders.first_late;
         if self.pagers.nobody_waits() {
             return lenders;
@@ -260,6 +270,10 @@ impl<N: Nucleus> Vm<N> {
     /// Time has passed: who was asked and did not come is not waited for any more.
     pub fn late(&mut self) {
         let now = self.nucleus.now();
+        self.rest_pools(now);
+        if self.others_late().is_none_or(|at| at > now) {
+            return;
+        }
         self.late_pages(now);
         for lender in &mut self.lenders.list {
             if lender.asked.is_some_and(|deadline| deadline <= now) {

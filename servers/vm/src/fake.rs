@@ -2,7 +2,7 @@
 //! It panics where the real one would answer that `vm` made a mistake.
 
 use crate::frames::Frames;
-use crate::nucleus::{Answer, Frame, Nucleus};
+use crate::nucleus::{Answer, Frame, Nucleus, TAKEN};
 use cairn_abi::layout::PAGE;
 use cairn_abi::service::memory::{map, pool, prot, Fill, Row, AS_IT_IS, ROWS};
 use cairn_abi::{Error, Id, Token};
@@ -61,6 +61,9 @@ pub struct Machine {
     /// Badges behind portals that arrive in these slots.
     pub passed: HashMap<u32, u64>,
     pub pools: [(u64, u64); pool::COUNT],
+    /// Frames of pools, and whether an object lives at each one's end.
+    pub given: Vec<Frame>,
+    pub pinned: bool,
     /// Nucleus operations so far, by name.
     pub count: BTreeMap<&'static str, u32>,
     /// Most room in the heap that was asked for.
@@ -246,6 +249,7 @@ impl Nucleus for Machine {
     fn give(&mut self, pool: u64, first: Frame, count: u64) -> Result<(), Error> {
         self.take(first, count);
         self.pools[pool as usize].1 += count * PER_FRAME;
+        self.given.extend(first..first + count as u32);
         Ok(())
     }
 
@@ -255,6 +259,17 @@ impl Nucleus for Machine {
             .reserve
             .extend(first..first + count as u32);
         Ok(())
+    }
+
+    fn take_back(&mut self, pool: u64) -> Result<([Frame; TAKEN], usize), Error> {
+        let (used, capacity) = &mut self.pools[pool as usize];
+        if self.pinned || *capacity - *used < PER_FRAME {
+            return Ok(([0; TAKEN], 0));
+        }
+        *capacity -= PER_FRAME;
+        let frame = self.given.pop().expect("was given");
+        self.owned.remove(&frame);
+        Ok(([frame, 0, 0, 0], 1))
     }
 
     fn pool_info(&mut self, pool: u64) -> Result<(u64, u64, u64), Error> {

@@ -37,6 +37,7 @@ pub mod pages;
 pub mod parts;
 pub mod pieces;
 pub mod pins;
+pub mod pools;
 pub mod region;
 pub mod request;
 pub mod secret;

@@ -1,4 +1,4 @@
-//! Spaces and domains come and go: CREATE, FORK, RESET, DESTROY, and the nucleus's object pools.
+//! Spaces and domains come and go: CREATE, FORK, RESET, DESTROY, and what they need of the nucleus's object pools.
 
 use crate::accounts::{Account, Charges, ROOT, SYSTEM};
 use crate::code::Code;
@@ -8,6 +8,7 @@ use crate::forked::{Manner, EAGER};
 use crate::frames::{Frames, BLOCK};
 use crate::lock::Limits;
 use crate::nucleus::{Answer, Frame, Nucleus, Pass};
+use crate::pools::POOL_FREE;
 use crate::region::{Region, Regions, ANONYMOUS, BREAK};
 use crate::space::{
     forget_piece, give_table, with_tables, Domain, Errno, Layout, Space, Vm, BATCH, NATIVE_RESERVE,
@@ -20,11 +21,6 @@ use cairn_abi::{Error, Id, Token};
 use cairn_idl::errno::*;
 use core::mem::size_of;
 
-/// The pools are looked at when this many domains were made.
-const POOL_PERIOD: u32 = 16;
-/// Objects that are free after a look, per pool: domains, spaces, threads, channels, portals, portals' code, semaphores, windows, signatures.
-const POOL_FREE: [u64; pool::COUNT] = [32, 32, 48, 32, 256, 64, 64, 16, 4];
-
 /// Every so many forks nothing is copied at once and no page of an object shown, to see anew what is written and asked for; the first time soon, because what a program writes
 /// and children ask for while it starts is not what they do later.
 const RELEARN: u32 = 64;
@@ -34,81 +30,6 @@ const RELEARN_FIRST: u32 = 4;
 const PROGRAM_REGIONS: usize = 32;
 
 impl<N: Nucleus> Vm<N> {
-    /// Give a pool so many frames that `wanted` objects are free. False if there is no memory for it.
-    pub(crate) fn fill_pool(&mut self, kind: u64, wanted: u64) -> bool {
-        self.fill_pool_above(kind, wanted, self.frames.floor())
-    }
-
-    fn fill_pool_above(&mut self, kind: u64, wanted: u64, floor: usize) -> bool {
-        let Ok((used, capacity, bytes)) = self.nucleus.pool_info(kind) else {
-            return false;
-        };
-        // Pools never shrink, and whoever comes later uses what they have: all pay.
-        let keep = self.frames.pay(SYSTEM, floor);
-        let free = capacity.saturating_sub(used);
-        if free >= wanted {
-            return true;
-        }
-        let missing = ((wanted - free) * bytes.max(1)).div_ceil(layout::PAGE);
-        for _ in 0..missing {
-            // Pools never shrink: they get no more than a quarter of all memory.
-            if self.pool_frames > self.frames.total() as u64 / 4 {
-                return false;
-            }
-            let Some(frame) = self.frames.alloc(keep) else {
-                return false;
-            };
-            if self.nucleus.give(kind, frame, 1).is_err() {
-                self.frames.release(frame);
-                return false;
-            }
-            self.pool_frames += 1;
-        }
-        true
-    }
-
-    /// MORE_OBJECTS: a pool ran empty.
-    pub(crate) fn more_objects(&mut self, kind: u64) -> Result<u64, Errno> {
-        self.more_objects_above(kind, self.frames.floor())
-    }
-
-    fn more_objects_above(&mut self, kind: u64, floor: usize) -> Result<u64, Errno> {
-        let free = POOL_FREE
-            .get(kind as usize)
-            .filter(|&&free| free != 0)
-            .ok_or(EINVAL)?;
-        if self.fill_pool_above(kind, 2 * free, floor) {
-            Ok(0)
-        } else {
-            Err(ENOMEM)
-        }
-    }
-
-    /// The same for a component, which pays for it out of its own limit: nobody can take what all others need.
-    pub(crate) fn more_objects_for(&mut self, id: Id, kind: u64) -> Result<u64, Errno> {
-        let index = self.domain(id).ok_or(ESRCH)?.space;
-        let before = self.pool_frames;
-        if !self.spaces.get(index).is_some_and(|s| s.within_limit(1)) {
-            return Err(ENOMEM);
-        }
-        let result = self.more_objects_above(kind, NATIVE_RESERVE);
-        if let Some(space) = self.spaces.get_mut(index) {
-            space.objects += self.pool_frames - before;
-        }
-        result
-    }
-
-    fn look_at_pools(&mut self) {
-        self.since_pools = self.since_pools.saturating_add(1);
-        if self.since_pools >= POOL_PERIOD {
-            self.since_pools = 0;
-            for kind in pool::ALL {
-                // Too little memory shows when the object is made.
-                self.fill_pool(kind, POOL_FREE[kind as usize]);
-            }
-        }
-    }
-
     /// Do something that takes an object of a pool, after filling the pool if need be.
     fn with_pool<T>(
         &mut self,
@@ -539,6 +460,7 @@ impl<N: Nucleus> Vm<N> {
         if let Some(space) = self.spaces.get_mut(domain.space) {
             space.domains = space.domains.saturating_sub(1);
         }
+        self.pools_may_rest();
         if let Some(space) = self.take_if_unused(domain.space) {
             if let Some(space) = self.dismantle(space) {
                 // Dead, but its threads and portals are still there.

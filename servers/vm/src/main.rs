@@ -10,9 +10,11 @@ extern crate alloc;
 
 mod portals;
 
-use alloc::vec::Vec;
+use alloc::{vec, vec::Vec};
 use cairn_abi::layout::{native_slot, PAGE};
-use cairn_abi::Error;
+use cairn_abi::{received, Error};
+use cairn_idl::vm::BADGE_OBJECT_FIRST;
+use cairn_rt::alarm::{self, Alarm};
 use cairn_rt::{entropy, log, startup, Portal, Received, Receiver};
 use cairn_vm::frames::Frames;
 use cairn_vm::{Frame, Start, Vm};
@@ -24,6 +26,8 @@ cairn_rt::entry!(main);
 pub const STASH_LOW: usize = 96;
 /// And if there are more of them afterwards, they are given back.
 pub const STASH_HIGH: usize = 2 * STASH_LOW;
+/// Badge of the alarm's notifications, which nobody else's portal has.
+const ALARM: u64 = BADGE_OBJECT_FIRST - 1;
 
 fn range(text: &str) -> Option<(Frame, u32)> {
     let (first, count) = text.split_once(':')?;
@@ -107,24 +111,38 @@ fn start() -> Option<Vm<Portals>> {
     Some(vm)
 }
 
+/// Tells when something is late. A deadline of each receive would take all requests and faults off the short ways as long as there is one.
+fn start_alarm(receiver: Receiver) -> Option<Alarm> {
+    let told = receiver.make_portal(ALARM).ok()?;
+    Alarm::start_on(told, vec![0; alarm::STACK].leak()).ok()
+}
+
 fn main() -> ! {
     let Some(mut vm) = start() else {
         log!("cannot start: a portal or an argument is missing");
         cairn_rt::start::exit(1)
     };
     let receiver = Receiver(Portal(native_slot::RECEIVE));
+    let Some(alarm) = start_alarm(receiver) else {
+        log!("cannot start: no alarm");
+        cairn_rt::start::exit(1)
+    };
+    // The time that the alarm knows.
+    let mut known = None;
     let mut received = Received::default();
     let mut result = receiver.receive_into(None, &mut received);
     loop {
         let answer = match result {
+            Ok(()) if received.badge == ALARM && received.kind == received::kind::PULSE => {
+                // The alarm forgets what it has told.
+                known = None;
+                vm.late();
+                None
+            }
             Ok(()) => vm.handle(&received),
             Err(error @ (Error::BadPortal | Error::NoRight | Error::Dead)) => {
                 log!("the channel is gone: {error:?}");
                 cairn_rt::start::exit(1)
-            }
-            Err(Error::TimedOut) => {
-                vm.late();
-                None
             }
             // The caller was gone before its reply.
             Err(_) => None,
@@ -134,12 +152,17 @@ fn main() -> ! {
         } else if portals::stashed() > STASH_HIGH {
             vm.rest_heap();
         }
+        let deadline = vm.deadline();
+        if deadline != known {
+            alarm.set(deadline);
+            known = deadline;
+        }
         result = match answer {
             Some(answer) => {
                 received.words = answer.words;
-                receiver.reply_words_receive(received.token, vm.deadline(), &mut received)
+                receiver.reply_words_receive(received.token, None, &mut received)
             }
-            None => receiver.receive_into(vm.deadline(), &mut received),
+            None => receiver.receive_into(None, &mut received),
         };
     }
 }

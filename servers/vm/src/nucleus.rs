@@ -44,6 +44,9 @@ impl Answer {
     }
 }
 
+/// Frames that a pool gives back at once, at most.
+pub const TAKEN: usize = 4;
+
 /// Nucleus operations (see `cairn_abi::service`). Spaces and domains are named by slots of `vm`'s own table. All take at most 512 pages.
 pub trait Nucleus: Hardware + dmar::Physical {
     /// A new space whose faults come to `vm` with this badge; its pages may be writable and executable at once or not.
@@ -57,6 +60,8 @@ pub trait Nucleus: Hardware + dmar::Physical {
 
     fn give(&mut self, pool: u64, first: Frame, count: u64) -> Result<(), Error>;
     fn give_tables(&mut self, space: u32, first: Frame, count: u64) -> Result<(), Error>;
+    /// Frames at a pool's end in which no object lives, and how many; none if there are none.
+    fn take_back(&mut self, pool: u64) -> Result<([Frame; TAKEN], usize), Error>;
     /// → objects in use, capacity, bytes per object.
     fn pool_info(&mut self, pool: u64) -> Result<(u64, u64, u64), Error>;
     /// Frames of page tables come back in `into` (0 = no more); true when the space is gone.

@@ -10,6 +10,7 @@ use cairn_iommu::{dmar, Hardware, Message};
 use cairn_rt::device::Registers;
 use cairn_rt::{dma, log, startup, Portal, Receiver, Reply};
 use cairn_vm::frames::Frames;
+use cairn_vm::nucleus::TAKEN;
 use cairn_vm::{Answer, Frame, Nucleus, Pass};
 use core::fmt;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -273,6 +274,12 @@ impl Nucleus for Portals {
     fn give_tables(&mut self, space: u32, first: Frame, count: u64) -> Result<(), Error> {
         let words = [u64::from(space), u64::from(first), count];
         self.memory(memory::GIVE_TABLES, &words).map(|_| ())
+    }
+
+    fn take_back(&mut self, pool: u64) -> Result<([Frame; TAKEN], usize), Error> {
+        let words = self.memory(memory::TAKE, &[pool])?;
+        let frames = core::array::from_fn(|i| words[1 + i] as Frame);
+        Ok((frames, (words[0] as usize).min(TAKEN)))
     }
 
     fn pool_info(&mut self, pool: u64) -> Result<(u64, u64, u64), Error> {

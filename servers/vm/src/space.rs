@@ -11,6 +11,7 @@ use crate::nucleus::{Frame, Nucleus};
 use crate::offer::Offer;
 use crate::pages::{Kinds, Pages};
 use crate::pieces::Pieces;
+use crate::pools::Pools;
 use crate::region::{Region, Regions, ANONYMOUS};
 use crate::secret::Names;
 use crate::shown::AT_ONCE;
@@ -188,8 +189,7 @@ pub struct Vm<N> {
     /// The domain that set the watcher. It must never wait for memory: only it can make some.
     pub(crate) watching: Id,
     pub(crate) notified: bool,
-    /// Frames given to pools.
-    pub(crate) pool_frames: u64,
+    pub(crate) pools: Pools,
     /// Frames lent to spaces for page tables and portal tables.
     pub(crate) table_frames: u64,
     pub(crate) used: u64,
@@ -198,8 +198,6 @@ pub struct Vm<N> {
     /// Frames that `vm`'s heap got since.
     pub(crate) heap_frames: u64,
     pub(crate) archive: (Frame, u32),
-    /// Domains made since the pools were last looked at.
-    pub(crate) since_pools: u32,
     /// Empty; its lists keep their memory for the next fork.
     pub(crate) plan: Plan,
     /// The same for pages that a mapping or a fault shows.
@@ -348,13 +346,12 @@ impl<N: Nucleus> Vm<N> {
             watcher: None,
             watching: 0,
             notified: false,
-            pool_frames: 0,
+            pools: Pools::new(),
             table_frames: 0,
             used: start.used,
             starved: false,
             heap_frames: 0,
             archive: start.archive,
-            since_pools: u32::MAX,
             plan: Plan::new(),
             fills: Vec::with_capacity(AT_ONCE),
         };

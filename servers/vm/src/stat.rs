@@ -54,7 +54,7 @@ impl<N: Nucleus> Vm<N> {
         let archive = u64::from(self.archive.1);
         let total = self.frames.total() as u64 + self.used + archive;
         let free = self.frames.free() as u64;
-        let nucleus = self.table_frames + self.pool_frames;
+        let nucleus = self.table_frames + self.pools.frames;
         // The archive's pages in `init` are not counted twice.
         let native: u64 = self
             .spaces

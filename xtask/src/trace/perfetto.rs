@@ -154,6 +154,7 @@ impl Trace<'_> {
                 memory::SHARE => "share".into(),
                 memory::FILL => "fill, map".into(),
                 memory::SHOW_TABLE => "show the common table".into(),
+                memory::TAKE => "take pages of a pool".into(),
                 _ => format!("memory service {operation}"),
             },
             _ => format!("{} {operation}", service(r.portal)),

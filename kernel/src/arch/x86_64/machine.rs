@@ -63,7 +63,6 @@ pub struct Machine {
     /// The same of the cores that are not in the nucleus.
     away: Numbered<Frame, { cores::MOST }>,
     others: Others,
-    pool_frames: [u64; pool::COUNT],
     /// Tables used a moment ago: where pages were looked up, where they were mapped, and in copies.
     source: Cell<Recent>,
     target: Recent,
@@ -118,7 +117,6 @@ impl Machine {
             active: template,
             away: Numbered([template; cores::MOST]),
             others,
-            pool_frames: [0; pool::COUNT],
             source: Cell::new(Recent::NONE),
             target: Recent::NONE,
             copies: Recents::NONE,
@@ -598,21 +596,24 @@ impl Arch for Machine {
         memory::pool(pool as u64) as *mut u8
     }
 
-    fn pool_grow(&mut self, pool: usize, frame: Frame) -> bool {
-        let Some(used) = self.pool_frames.get_mut(pool) else {
-            return false;
-        };
-        if *used >= POOL_SIZE / PAGE {
-            return false;
-        }
-        let address = memory::pool(pool as u64) + *used * PAGE;
-        *used += 1;
+    fn pool_map(&mut self, pool: usize, page: u32, frame: Frame) {
+        let address = memory::pool(pool as u64) + page as u64 * PAGE;
         tables::map_pool_page(self.template, address, frame);
         if pool as u64 == pool::CODE {
-            let address = address - memory::pool(pool::CODE) + CODE_AREA;
-            tables::map_code_page(self.template, address, frame);
+            tables::map_code_page(self.template, CODE_AREA + page as u64 * PAGE, frame);
         }
-        true
+    }
+
+    fn pool_unmap(&mut self, pool: usize, page: u32) -> Frame {
+        if pool as u64 == pool::CODE {
+            tables::unmap_pool_page(self.template, CODE_AREA + page as u64 * PAGE);
+        }
+        let address = memory::pool(pool as u64) + page as u64 * PAGE;
+        tables::unmap_pool_page(self.template, address)
+    }
+
+    fn forget_pools(&mut self) {
+        self.others.forget_everything();
     }
 
     fn counters(&self, counters: &mut Counters) {

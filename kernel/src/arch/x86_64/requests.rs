@@ -8,7 +8,7 @@ use super::memory::PAGE;
 use crate::arch::Frame;
 use crate::cores::MOST;
 use crate::lock::TicketLock;
-use crate::requests::{Requests, Wires, ENTER_AT, FETCH, FLUSH, PASS, USE_ROOT};
+use crate::requests::{Requests, Wires, ENTER_AT, EVERYTHING, FETCH, FLUSH, PASS, USE_ROOT};
 use cairn_abi::state::Registers;
 use core::arch::naked_asm;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -87,6 +87,9 @@ impl Wires for Apics {
         let parcel = parcel(core);
         if wanted & FLUSH != 0 {
             cpu::forget_translations();
+        }
+        if wanted & EVERYTHING != 0 {
+            cpu::forget_everything();
         }
         if wanted & USE_ROOT != 0 {
             // SAFETY: the one that asks has the template's root there, which maps the nucleus like all others.
@@ -229,10 +232,22 @@ impl Others {
 
     /// All but this core have been interrupted, or were waiting for the lock, and fetch their instructions anew.
     pub fn pass(&self) {
+        self.ask_all(PASS);
+    }
+
+    /// No core has any translations, also those that are global and the same for all.
+    pub fn forget_everything(&self) {
+        cpu::forget_everything();
+        self.ask_all(EVERYTHING);
+    }
+
+    /// All but this core, also those that have nothing to do.
+    #[inline(never)]
+    fn ask_all(&self, wanted: u32) {
         // SAFETY: GS leads to this processor's data.
         let here = unsafe { (*descriptors::own()).core };
         for core in (0..self.count).filter(|&core| core != here) {
-            REQUESTS.ask(&Apics, core, PASS);
+            REQUESTS.ask(&Apics, core, wanted);
         }
     }
 

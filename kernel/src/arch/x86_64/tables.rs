@@ -255,6 +255,11 @@ pub fn map_pool_page(root: Frame, address: u64, frame: Frame) {
     map_page(root, address, frame, DATA);
 }
 
+/// Take a page of a pool out; its translations are to be forgotten afterwards.
+pub fn unmap_pool_page(root: Frame, address: u64) -> Frame {
+    ((set_entry(root, address, 0) & ADDRESS) / PAGE) as Frame
+}
+
 /// The same for a page of code, which is not writable there.
 pub fn map_code_page(root: Frame, address: u64, frame: Frame) {
     map_page(root, address, frame, CODE);
@@ -281,9 +286,9 @@ fn map_page(root: Frame, address: u64, frame: Frame, bits: u64) {
     set_entry(root, address, (frame as u64 * PAGE) | bits);
 }
 
-/// Set an entry of a table of pages that is there.
+/// Set an entry of a table of pages that is there → what it was.
 #[inline(never)]
-fn set_entry(root: Frame, address: u64, entry: u64) {
+fn set_entry(root: Frame, address: u64, entry: u64) -> u64 {
     let mut table = root;
     for level in (1..4).rev() {
         // SAFETY: the tables of the pools and of the image exist from the start and are never taken away.
@@ -291,5 +296,5 @@ fn set_entry(root: Frame, address: u64, entry: u64) {
         table = ((entry & ADDRESS) / PAGE) as Frame;
     }
     // SAFETY: as above; the nucleus lock is held.
-    unsafe { *table_pointer(table).add(index(address, 0)) = entry };
+    unsafe { core::mem::replace(&mut *table_pointer(table).add(index(address, 0)), entry) }
 }

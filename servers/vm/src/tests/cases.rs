@@ -209,7 +209,7 @@ fn vfork_shares_until_reset() {
     w.audit();
     w.destroy(child);
     w.audit();
-    assert!(w.vm.nucleus.owned.len() as u64 == w.vm.pool_frames);
+    assert!(w.vm.nucleus.owned.len() as u64 == w.vm.pools.frames);
     assert_eq!(w.vm.table_frames, 0);
 }
 
@@ -1280,4 +1280,40 @@ fn requests_at_random_never_hurt() {
     for id in live {
         w.destroy(id);
     }
+}
+
+/// What the nucleus's pools got for many domains comes back after their ends, in time, but for what lies before an object that stays.
+#[test]
+fn pools_give_back_what_many_domains_needed() {
+    let mut w = World::new(40_000);
+    let first = w.create();
+    let rest = |w: &mut World| {
+        while let Some(at) = w.vm.deadline() {
+            w.vm.nucleus.time = at;
+            w.vm.late();
+        }
+    };
+    let many = |w: &mut World| -> Vec<_> { (0..1000).map(|_| w.fork(first).unwrap()).collect() };
+    let domains = many(&mut w);
+    let most = w.vm.pools.frames;
+    assert!(most > 100, "{most}");
+    w.vm.nucleus.pinned = true;
+    for id in domains {
+        w.destroy(id);
+    }
+    assert!(w.vm.deadline().is_some());
+    rest(&mut w);
+    assert_eq!(w.vm.pools.frames, most);
+    // It stays no longer, and somebody else ends.
+    w.vm.nucleus.pinned = false;
+    let last = w.fork(first).unwrap();
+    w.destroy(last);
+    rest(&mut w);
+    w.audit();
+    assert!(w.vm.pools.frames < most / 2, "{}", w.vm.pools.frames);
+    // They grow again.
+    for id in many(&mut w) {
+        w.destroy(id);
+    }
+    w.audit();
 }
