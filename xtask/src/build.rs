@@ -144,6 +144,7 @@ pub fn bare_packages() -> Vec<&'static str> {
         "cairn-hello",
         "cairn-pci",
         "cairn-virtio-blk",
+        "cairn-virtio-net",
         "cairn-nvme",
         "cairn-ahci",
         "cairn-ram",

@@ -2,6 +2,7 @@
 
 use crate::debian;
 use crate::disk::{self, Disk};
+use crate::link::{self, Net};
 use crate::powercut::Workload;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -57,6 +58,9 @@ pub enum Command {
     /// Play scripts in packetdrill's language around the TCP library, in virtual time
     #[command(after_help = PACKET_HELP)]
     Packet(Packet),
+    /// Be the wire between machines that were started with --net dgram=PATH
+    #[command(after_help = WIRE_HELP)]
+    Wire(Wire),
     /// Remove what was built
     Clean(Clean),
 }
@@ -122,6 +126,13 @@ docs/tcp.md says what of the language there is.
 Examples:
   ./cairn packet tests/packet
   ./cairn packet tests/packet/syn-retransmission.pkt";
+
+const WIRE_HELP: &str = "\
+It goes on until it is interrupted (Ctrl-C). Parts of a million: --loss 10000 is 1 %.
+
+Examples:
+  ./cairn wire /tmp/a /tmp/b --loss 10000 --delay 20
+  ./cairn run --net dgram=/tmp/a    and in another terminal the machine at /tmp/b";
 
 const DEBUG_HELP: &str = "\
 GDB has the symbols of the nucleus, of every standard component and of the Linux personality. No two of them are linked to the same address, so a breakpoint is in one program only, in whichever process it runs.
@@ -216,6 +227,12 @@ pub struct Machine {
     /// Give the machine an IOMMU (Intel's), with these of QEMU's properties for it; virtio devices are behind it like all others
     #[arg(long, value_name = "PROPERTIES", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub iommu: Option<String>,
+    /// A network link: `none`, `user` (the network of this computer, as QEMU's user mode reaches it; `user,OPTIONS` in QEMU's notation), `dgram=PATH` (an end of `./cairn wire`) (repeatable) [default: none]
+    #[arg(long, value_name = "KIND", value_parser = link::named)]
+    pub net: Vec<Net>,
+    /// Record the first link's frames into FILE, and further links' into FILE.1 and so on (tcpdump and wireshark read them)
+    #[arg(long, value_name = "FILE")]
+    pub pcap: Option<PathBuf>,
     /// Append the lines of FILE to Cairn's manifest; the components that they name are built and put into the boot archive
     #[arg(long, value_name = "FILE")]
     pub with: Option<PathBuf>,
@@ -245,6 +262,8 @@ impl Machine {
             snapshot: false,
             mounts: Vec::new(),
             iommu: None,
+            net: Vec::new(),
+            pcap: None,
             with: None,
             verbose: false,
             executed: None,
@@ -336,6 +355,31 @@ pub struct Packet {
     /// Scripts, or folders with scripts (*.pkt)
     #[arg(required = true, value_name = "SCRIPT")]
     pub scripts: Vec<PathBuf>,
+}
+
+#[derive(Args)]
+pub struct Wire {
+    /// The wire's ends, each called by a path
+    #[arg(required = true, value_name = "PATH")]
+    pub ends: Vec<PathBuf>,
+    /// Frames that are lost, of a million
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub loss: u32,
+    /// Frames that come twice
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub duplicates: u32,
+    /// Frames of which a bit is changed
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub damage: u32,
+    /// Frames that are overtaken
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub reorder: u32,
+    /// How long a frame travels, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 0)]
+    pub delay: u64,
+    /// Chance's
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
 }
 
 #[derive(Args)]

@@ -1,14 +1,19 @@
-//! What Cairn's manifest says of a machine's disks: the bus, a driver for each disk and its nodes in /dev, a file system for each that is mounted, and where the root is if it is one of them.
+//! What Cairn's manifest says of a machine's disks and links: the bus, a driver for each, a disk's nodes in /dev, a file system for each that is mounted, and where the root is if it is one of them.
 
 use crate::cli::Machine;
+use crate::link;
 use anyhow::{bail, Result};
 
 /// Disks that `devfs` has nodes for.
 pub const MOST: usize = 8;
 /// `pci`'s badge for the first virtio block device; the number of a further one stands above 32 bits.
 const VIRTIO_BLOCK: u64 = 0x1042_1af4;
-/// The first badge of a driver at `vm`.
+/// The first badge of a driver at `vm`, and the last: links have theirs from the end on.
 const DRIVER: usize = 2;
+const DRIVER_LAST: usize = 15;
+/// `pci`'s badge for the first virtio network device.
+const VIRTIO_NET: u64 = 0x1041_1af4;
+const _: () = assert!(DRIVER + MOST + link::MOST <= DRIVER_LAST + 1);
 
 /// What the standard manifest says of the root, and what stands there for one on a disk: what came with the machine is below /boot then.
 const MOVED: [(&str, &str); 2] = [
@@ -39,8 +44,28 @@ memory = "2M"
 portals = { config = { ports = [0xcf8, 8] }, vm = { to = "vm", role = "devices" } }
 "#;
 
-/// The manifest of a machine with these disks, from the standard one.
-pub fn with_disks(standard: &str, machine: &Machine) -> Result<String> {
+/// The manifest of a machine with these disks and links, from the standard one. Without any it is the standard one.
+pub fn with_devices(standard: &str, machine: &Machine) -> Result<String> {
+    let mut text = with_disks(standard, machine)?;
+    let links = link::links(machine).count();
+    if links > link::MOST {
+        bail!("{links} links are too many: Cairn takes {}", link::MOST);
+    }
+    if links > 0 && machine.attached()?.is_empty() {
+        text.push_str(PCI);
+    }
+    for number in 0..links {
+        let badge = VIRTIO_NET | (number as u64) << 32;
+        let driver = DRIVER_LAST - number;
+        text.push_str(&format!(
+            "\n[[component]]\nname = \"eth{number}\"\nbinary = \"/cairn/virtio-net\"\npriority = 180\nrestart = \"always\"\nmemory = \"4M\"\n\
+             portals = {{ pci = {{ to = \"pci\", badge = {badge:#x} }}, irq = {{ message = true }}, dma = {{ to = \"vm\", badge = {driver} }} }}\n"
+        ));
+    }
+    Ok(text)
+}
+
+fn with_disks(standard: &str, machine: &Machine) -> Result<String> {
     let mut text = standard.to_string();
     let disks = machine.attached()?.len();
     if let (0, Some(mount)) = (disks, machine.mounts.first()) {
@@ -166,6 +191,27 @@ mod tests {
         assert!(with_disks(STANDARD, &machine).is_err());
         machine.disks = vec![Disk::Scratch("a".into()); 9];
         assert!(with_disks(STANDARD, &machine).is_err());
+    }
+
+    #[test]
+    fn links_get_drivers() {
+        let mut machine = Machine::plain(System::Cairn, "256M");
+        machine.net = vec![link::Net::None];
+        assert_eq!(with_devices(STANDARD, &machine).unwrap(), STANDARD);
+        machine.net = vec![link::Net::User(String::new()), link::Net::None];
+        let text = with_devices(STANDARD, &machine).unwrap();
+        let manifest = cairn_manifest::parse(&text).unwrap();
+        let names = ["pci", "eth0", "eth1"].map(|n| manifest.component(n).is_some());
+        assert_eq!(names, [true, true, false]);
+        // The bus is there once.
+        machine.disks = vec![Disk::Scratch("a".into())];
+        machine.net = vec![link::Net::User(String::new()); 2];
+        let text = with_devices(STANDARD, &machine).unwrap();
+        assert_eq!(text.matches("name = \"pci\"").count(), 1);
+        assert!(text.contains("badge = 0x110411af4"));
+        cairn_manifest::parse(&text).unwrap();
+        machine.net = vec![link::Net::User(String::new()); 5];
+        assert!(with_devices(STANDARD, &machine).is_err());
     }
 
     #[test]

@@ -145,7 +145,7 @@ pub fn cairn(system: &System, machine: &Machine) -> Result<Archive> {
         String::from_utf8(read(path)?).with_context(|| format!("{} is not text", path.display()))
     };
     let standard = text(&places::root().join("system/system.toml"))?;
-    let mut manifest = composition::with_disks(&standard, machine)?;
+    let mut manifest = composition::with_devices(&standard, machine)?;
     if let Some(with) = with {
         manifest.push('\n');
         manifest.push_str(&text(with)?);

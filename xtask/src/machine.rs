@@ -4,7 +4,7 @@ use crate::archive::Archive;
 use crate::build;
 use crate::cli::{Accel, Machine, System};
 use crate::compiled;
-use crate::{image, packages, places, scratch};
+use crate::{image, link, packages, places, scratch};
 use anyhow::{bail, Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -147,6 +147,7 @@ pub fn qemu(boot: &Boot, machine: &Machine, deterministic: bool, words: &str) ->
         command.args(disk.arguments(number, machine.snapshot)?);
     }
     scratch::attach(&mut command, boot, machine.with.as_deref())?;
+    link::attach(&mut command, boot, machine)?;
     let mut line = words.to_string();
     if boot.system == System::Linux {
         line = format!("{LINUX_WORDS} {line}");

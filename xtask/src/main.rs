@@ -3,7 +3,7 @@
 //! Everything that it makes lies under `build/`. It asks nothing and needs no configuration; what it could not do, it says with what to do next.
 //!
 //! Where things are: [`cli`] what can be typed; [`build`] cargo and what comes out of it; [`packages`] Debian packages that are only unpacked; [`modules`] Linux's;
-//! [`image`] the guest's files; [`archive`] the boot archive's format; [`machine`] QEMU; [`disk`] its disks, and [`composition`] what the manifest says of them; [`guest`] the conversation with the guest; [`verdict`] how a machine can fail;
+//! [`image`] the guest's files; [`archive`] the boot archive's format; [`machine`] QEMU; [`disk`] its disks, [`link`] its network links, and [`composition`] what the manifest says of them; [`wire`] what is between machines; [`guest`] the conversation with the guest; [`verdict`] how a machine can fail;
 //! [`interfaces`] interface definitions; [`packet`] TCP's scripts; [`portal_code`] the nucleus's shortest ways, decoded and checked.
 #![forbid(unsafe_code)]
 
@@ -22,6 +22,7 @@ mod guest;
 mod image;
 mod interfaces;
 mod iso;
+mod link;
 mod log;
 mod machine;
 mod modules;
@@ -40,6 +41,7 @@ mod test;
 mod trace;
 mod unwind;
 mod verdict;
+mod wire;
 
 use clap::Parser;
 use std::panic;
@@ -83,6 +85,7 @@ fn dispatch(command: cli::Command) -> anyhow::Result<u8> {
         cli::Command::Portals(arguments) => portal_code::command(&arguments),
         cli::Command::Compat(arguments) => compat::compat(&arguments),
         cli::Command::Packet(arguments) => packet::command(&arguments),
+        cli::Command::Wire(arguments) => wire::command(&arguments),
         cli::Command::Idl(arguments) => interfaces::command(&arguments),
         cli::Command::Clean(arguments) => build::clean(&arguments),
     }

@@ -2,7 +2,7 @@
 
 use crate::command::PIECES;
 use cairn_block::chip::{Memory, Registers};
-use cairn_block::fake::FakeMemory;
+use cairn_device::fake::FakeMemory;
 use std::cell::RefCell;
 use std::rc::Rc;
 

@@ -4,8 +4,8 @@ use crate::disk::Disk;
 use crate::fake::{Fake, Found, State};
 use crate::port::{reset, Trouble};
 use cairn_block::chip::{Chip, Frames};
-use cairn_block::fake::FakeMemory;
 use cairn_block::{Kind, Outcome};
+use cairn_device::fake::FakeMemory;
 
 const PAGE: u64 = 4096;
 

@@ -3,8 +3,8 @@
 use crate::controller::{reset, Controller, Trouble, REQUESTS};
 use crate::fake::{Fake, State};
 use cairn_block::chip::{Chip, Frames};
-use cairn_block::fake::FakeMemory;
 use cairn_block::{Kind, Outcome};
+use cairn_device::fake::FakeMemory;
 
 const PAGE: u64 = 4096;
 

@@ -1,54 +1,14 @@
 //! The device: reset and set up (3.1.1, 5.2.5), requests (5.2.6) as chains of a header, the data's frames, and a byte that says how it ended.
 
-use crate::queue::{self, Queue};
 use alloc::vec::Vec;
 use cairn_block::chip::{Chip, Frames, Memory};
 use cairn_block::{Info, Kind, Outcome, PAGE, SECTOR};
-
-/// The device's registers; offsets are within each of its places.
-pub trait Registers {
-    fn common8(&mut self, at: usize) -> u8;
-    fn common16(&mut self, at: usize) -> u16;
-    fn common32(&mut self, at: usize) -> u32;
-    fn set_common8(&mut self, at: usize, value: u8);
-    fn set_common16(&mut self, at: usize, value: u16);
-    fn set_common32(&mut self, at: usize, value: u32);
-    fn device16(&mut self, at: usize) -> u16;
-    fn device32(&mut self, at: usize) -> u32;
-    /// Tell the device of its queue `number`, which is notified at this place.
-    fn notify(&mut self, place: u16, number: u16);
-    /// Let a little time pass.
-    fn pause(&mut self);
-}
-
-/// The common registers (4.1.4.3).
-mod common {
-    pub const DEVICE_SELECT: usize = 0;
-    pub const DEVICE_FEATURES: usize = 4;
-    pub const DRIVER_SELECT: usize = 8;
-    pub const DRIVER_FEATURES: usize = 12;
-    pub const CONFIG_VECTOR: usize = 16;
-    pub const STATUS: usize = 20;
-    pub const GENERATION: usize = 21;
-    pub const QUEUE_SELECT: usize = 22;
-    pub const QUEUE_SIZE: usize = 24;
-    pub const QUEUE_VECTOR: usize = 26;
-    pub const QUEUE_ENABLE: usize = 28;
-    pub const QUEUE_NOTIFY: usize = 30;
-    /// Descriptors, available, used: 64 bits each.
-    pub const QUEUE_PLACES: usize = 32;
-}
-
-mod status {
-    pub const ACKNOWLEDGE: u8 = 1;
-    pub const DRIVER: u8 = 2;
-    pub const DRIVER_OK: u8 = 4;
-    pub const FEATURES_OK: u8 = 8;
-    pub const NEEDS_RESET: u8 = 64;
-    pub const FAILED: u8 = 128;
-}
+use cairn_virtio::queue::{self, Queue};
+use cairn_virtio::transport::{self, Made, Registers, Trouble};
 
 mod feature {
+    use cairn_virtio::transport::feature::{ACCESS_PLATFORM, INDIRECT, VERSION_1};
+
     pub const SIZE_MAX: u64 = 1 << 1;
     pub const SEG_MAX: u64 = 1 << 2;
     pub const READ_ONLY: u64 = 1 << 5;
@@ -56,10 +16,6 @@ mod feature {
     pub const FLUSH: u64 = 1 << 9;
     pub const QUEUES: u64 = 1 << 12;
     pub const DISCARD: u64 = 1 << 13;
-    pub const INDIRECT: u64 = 1 << 28;
-    pub const VERSION_1: u64 = 1 << 32;
-    /// The device's addresses are those that the platform says; here they are physical ones either way.
-    pub const ACCESS_PLATFORM: u64 = 1 << 33;
     pub const WANTED: u64 = SIZE_MAX
         | SEG_MAX
         | READ_ONLY
@@ -99,6 +55,8 @@ const TABLE: usize = 64;
 const TABLE_MOST: usize = 272;
 pub const DATA_MOST: usize = 256;
 pub const SLOT: usize = TABLE + TABLE_MOST * 16;
+/// Most requests of a queue.
+const REQUESTS: usize = queue::most(1);
 /// Most queues. One for each core is what a machine can use.
 pub const QUEUES: usize = 8;
 /// So many requests are told to the device together in one queue; further ones go to another.
@@ -107,24 +65,11 @@ const TOGETHER: u16 = 16;
 pub const PIECE: usize = 65536;
 const SLOTS: usize = PIECE / SLOT;
 /// Pieces of memory for so many requests.
-pub const PIECES: usize = 1 + queue::MOST.div_ceil(SLOTS);
+pub const PIECES: usize = 1 + REQUESTS.div_ceil(SLOTS);
 
 /// Flags of a descriptor: another one follows; the device writes.
 const NEXT: u16 = 1;
 const DEVICE_WRITES: u16 = 2;
-
-/// "No message" as number of an interrupt message.
-const NO_VECTOR: u16 = 0xffff;
-/// How often the device is looked at while it resets itself.
-const RESET_LOOKS: u32 = 100_000;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trouble {
-    /// It does not come out of its reset.
-    Stuck,
-    /// It lacks a feature, or has a queue, that this driver cannot do with.
-    Unfit,
-}
 
 /// What is left of a long discard.
 #[derive(Clone, Copy, Default)]
@@ -137,7 +82,7 @@ pub struct Device<R, M> {
     registers: R,
     memory: M,
     /// Each with the place where it is notified.
-    queues: Vec<(Queue, u16)>,
+    queues: Vec<(Queue<1>, u16)>,
     /// The one that takes what is begun now.
     current: usize,
     info: Info,
@@ -146,7 +91,7 @@ pub struct Device<R, M> {
     /// Most bytes of a piece of data.
     size_max: u64,
     discard_most: u64,
-    rests: [Rest; queue::MOST],
+    rests: [Rest; REQUESTS],
     /// It interrupts by messages.
     interrupts: bool,
 }
@@ -161,18 +106,6 @@ fn whole(sectors: u64, block: u32) -> u64 {
     sectors.min(1 << 55) / sector * sector
 }
 
-/// The device does nothing any more when this is done. To be called before memory is given to it, or taken away.
-pub fn reset(registers: &mut impl Registers) -> Result<(), Trouble> {
-    registers.set_common8(common::STATUS, 0);
-    for _ in 0..RESET_LOOKS {
-        if registers.common8(common::STATUS) == 0 {
-            return Ok(());
-        }
-        registers.pause();
-    }
-    Err(Trouble::Stuck)
-}
-
 impl<R: Registers, M: Memory> Device<R, M> {
     /// A device that was [`reset`], with memory that is zero; so many messages for interrupts are set up. It gets as many queues as it has, at most `queues`, each with a message of its own as far as there are some.
     pub fn new(
@@ -182,25 +115,7 @@ impl<R: Registers, M: Memory> Device<R, M> {
         queues: usize,
     ) -> Result<Device<R, M>, Trouble> {
         let r = &mut registers;
-        let mut now = status::ACKNOWLEDGE | status::DRIVER;
-        r.set_common8(common::STATUS, now);
-        let mut features = 0;
-        for half in [1, 0] {
-            r.set_common32(common::DEVICE_SELECT, half);
-            features = features << 32 | u64::from(r.common32(common::DEVICE_FEATURES));
-        }
-        let features = features & feature::WANTED;
-        for half in [0, 1] {
-            r.set_common32(common::DRIVER_SELECT, half);
-            r.set_common32(common::DRIVER_FEATURES, (features >> (32 * half)) as u32);
-        }
-        now |= status::FEATURES_OK;
-        r.set_common8(common::STATUS, now);
-        let taken = r.common8(common::STATUS) & status::FEATURES_OK != 0;
-        if !taken || features & feature::NEEDED != feature::NEEDED {
-            r.set_common8(common::STATUS, now | status::FAILED);
-            return Err(Trouble::Unfit);
-        }
+        let features = transport::negotiate(r, feature::WANTED, feature::NEEDED)?;
         let has = |bit| features & bit != 0;
         let (sectors, generation) = Self::capacity(r);
         let info = Self::describe(r, sectors, has);
@@ -210,22 +125,23 @@ impl<R: Registers, M: Memory> Device<R, M> {
         };
         let discard_most = u64::from(r.device32(config::DISCARD_SECTORS));
         // It tells of another size by the first of them.
-        let vector = if messages > 0 { 0 } else { NO_VECTOR };
-        r.set_common16(common::CONFIG_VECTOR, vector);
+        transport::tell_changes(r, messages);
         let count = match has(feature::QUEUES) {
             true => usize::from(r.device16(config::QUEUES)).min(queues.min(QUEUES)),
             false => 1,
         };
         let made = (0..count.max(1))
-            .map(|number| Self::queue(r, &memory, number, messages))
+            .map(|number| {
+                let at = number * queue::bytes(1);
+                transport::queue(r, &memory, number, at, messages, features)
+            })
             .collect::<Option<Vec<_>>>();
         let fits = info.most_pages > 0 && size_max >= PAGE as u64 && info.block <= PAGE as u32;
         let Some(made) = made.filter(|_| fits) else {
-            r.set_common8(common::STATUS, now | status::FAILED);
-            return Err(Trouble::Unfit);
+            return Err(transport::give_up(r));
         };
-        r.set_common8(common::STATUS, now | status::DRIVER_OK);
-        let smallest = made.iter().map(|(queue, ..)| queue.size()).min();
+        transport::begin(r);
+        let smallest = made.iter().map(|made: &Made<1>| made.queue.size()).min();
         Ok(Device {
             generation,
             registers,
@@ -234,39 +150,16 @@ impl<R: Registers, M: Memory> Device<R, M> {
                 most_requests: u32::from(smallest.unwrap_or(0)),
                 ..info
             },
-            interrupts: made.iter().all(|(.., interrupts)| *interrupts),
+            interrupts: made.iter().all(|made| made.interrupts),
             queues: made
                 .into_iter()
-                .map(|(queue, place, _)| (queue, place))
+                .map(|made| (made.queue, made.place))
                 .collect(),
             current: 0,
             size_max,
             discard_most,
-            rests: [Rest::default(); queue::MOST],
+            rests: [Rest::default(); REQUESTS],
         })
-    }
-
-    /// Set up queue `number`: with where it is notified, and whether it interrupts. None: there is no such queue.
-    fn queue(r: &mut R, memory: &M, number: usize, messages: u32) -> Option<(Queue, u16, bool)> {
-        r.set_common16(common::QUEUE_SELECT, number as u16);
-        let most = r.common16(common::QUEUE_SIZE).min(queue::MOST as u16);
-        let size = 1 << most.checked_ilog2()?;
-        r.set_common16(common::QUEUE_SIZE, size);
-        let vector = match messages {
-            0 => NO_VECTOR,
-            some => number.min(some as usize - 1) as u16,
-        };
-        r.set_common16(common::QUEUE_VECTOR, vector);
-        let interrupts = messages > 0 && r.common16(common::QUEUE_VECTOR) == vector;
-        let queue = Queue::new(number, size);
-        for (i, place) in queue.places(memory).into_iter().enumerate() {
-            let at = common::QUEUE_PLACES + 8 * i;
-            r.set_common32(at, place as u32);
-            r.set_common32(at + 4, (place >> 32) as u32);
-        }
-        let place = r.common16(common::QUEUE_NOTIFY);
-        r.set_common16(common::QUEUE_ENABLE, 1);
-        Some((queue, place, interrupts))
     }
 
     /// Sectors, and the generation of the registers that said so.
@@ -274,10 +167,10 @@ impl<R: Registers, M: Memory> Device<R, M> {
         // Read again if it changed meanwhile; what never stays is not believed.
         let (mut sectors, mut generation) = (0, 0);
         for _ in 0..16 {
-            generation = r.common8(common::GENERATION);
+            generation = transport::generation(r);
             let low = r.device32(config::CAPACITY);
             sectors = u64::from(r.device32(config::CAPACITY + 4)) << 32 | u64::from(low);
-            if r.common8(common::GENERATION) == generation {
+            if transport::generation(r) == generation {
                 break;
             }
         }
@@ -402,7 +295,7 @@ impl<R: Registers, M: Memory> Device<R, M> {
 impl<R: Registers, M: Memory> Chip for Device<R, M> {
     type Memory = M;
     /// Behind the queues.
-    const OWN: usize = QUEUES * queue::BYTES;
+    const OWN: usize = QUEUES * queue::bytes(1);
 
     fn memory(&self) -> &M {
         &self.memory
@@ -417,11 +310,11 @@ impl<R: Registers, M: Memory> Chip for Device<R, M> {
     }
 
     fn is_broken(&mut self) -> bool {
-        self.registers.common8(common::STATUS) & status::NEEDS_RESET != 0
+        transport::is_broken(&mut self.registers)
     }
 
     fn has_changed(&mut self) -> bool {
-        if self.registers.common8(common::GENERATION) == self.generation {
+        if transport::generation(&mut self.registers) == self.generation {
             return false;
         }
         let (sectors, generation) = Self::capacity(&mut self.registers);

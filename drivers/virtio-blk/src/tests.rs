@@ -1,20 +1,21 @@
 //! The driver against a device in memory: what the device finds, in what order things come out, what a device that misbehaves can do.
 
-use crate::device::{reset, Device, Trouble};
-use crate::fake::{FakeDevice, FakeQueue, FEATURES};
+use crate::device::Device;
+use crate::fake::{FakeDevice, FakeQueue, Registers, FEATURES};
 use cairn_block::chip::{Chip, Frames};
-use cairn_block::fake::FakeMemory;
 use cairn_block::pinned::{Pinned, Pins};
 use cairn_block::serve::{Backend, Order};
 use cairn_block::{Kind, Outcome};
+use cairn_device::fake::FakeMemory;
+use cairn_virtio::transport::{reset, Trouble};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 const PAGE: u64 = 4096;
 
-fn device(fake: &FakeDevice) -> Result<Device<FakeDevice, FakeMemory>, Trouble> {
-    let mut registers = fake.clone();
+fn device(fake: &FakeDevice) -> Result<Device<Registers, FakeMemory>, Trouble> {
+    let mut registers = fake.registers();
     reset(&mut registers)?;
     Device::new(registers, fake.memory.clone(), 4, 4)
 }
@@ -151,7 +152,7 @@ fn it_has_a_queue_for_each_core_and_each_its_message() {
     );
     // Few messages: the last one is for all that remain; the device refuses one: it is looked at.
     let make = |fake: &FakeDevice, messages| {
-        let mut registers = fake.clone();
+        let mut registers = fake.registers();
         reset(&mut registers).expect("reset");
         Device::new(registers, fake.memory.clone(), messages, 4).expect("fit")
     };
@@ -320,7 +321,7 @@ impl Pins for FakePins {
     }
 }
 
-type Backed = Pinned<Device<FakeDevice, FakeMemory>, FakePins>;
+type Backed = Pinned<Device<Registers, FakeMemory>, FakePins>;
 
 fn pinned() -> (FakeDevice, FakePins, Backed) {
     let (fake, pins) = (FakeDevice::new(), FakePins::default());

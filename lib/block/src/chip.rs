@@ -2,19 +2,7 @@
 
 use crate::{Info, Kind, Outcome};
 
-/// Memory that the device sees too; bytes are counted from its beginning. The device may write anywhere in it at any time, though it is not supposed to: what is read back is to be checked.
-pub trait Memory {
-    fn physical(&self, at: usize) -> u64;
-    fn read8(&self, at: usize) -> u8;
-    fn read16(&self, at: usize) -> u16;
-    fn read32(&self, at: usize) -> u32;
-    fn write8(&self, at: usize, value: u8);
-    fn write16(&self, at: usize, value: u16);
-    fn write32(&self, at: usize, value: u32);
-    fn write64(&self, at: usize, value: u64);
-    /// Between what this driver writes and what the device sees, both ways.
-    fn barrier(&self);
-}
+pub use cairn_device::Memory;
 
 /// Registers of a device that knows words of 32 bits only.
 pub trait Registers {

@@ -1,10 +1,10 @@
 //! The user's side of a session: keeps what is under way until it has come out, so that it can be given to the driver's successor once more.
 
-use crate::rings::{self, Half, LIST};
+use crate::rings::{self, LIST};
 use crate::{Info, Kept, Outcome, Refused, Request};
 use alloc::collections::VecDeque;
 use cairn_idl::block::REQUESTS;
-use cairn_queue::{Receiver, Sender};
+use cairn_queue::{Part, Receiver, Sender};
 use core::ops::Deref;
 use core::sync::atomic::AtomicU64;
 
@@ -21,8 +21,8 @@ struct Slot {
 pub const LATE_MOST: u32 = 3;
 
 struct Rings<M> {
-    asked: Sender<Half<M>>,
-    done: Receiver<Half<M>>,
+    asked: Sender<Part<M>>,
+    done: Receiver<Part<M>>,
 }
 
 /// What a driver needs to be told, or nothing.

@@ -3,7 +3,7 @@
 //! Data moves between the device and pages of the user's *arena*, a range of its own memory whose pages are named by number; a driver that can do so has the device
 //! write straight there. Until a request has come out its pages belong to the device.
 //!
-//! A component has a device by way of [`native`], or [`waiting`] if it can wait; between it and the driver are the rings of [`rings`], with [`client`] on one side and [`serve`] on the other, which all drivers share (partitions and sizes that change are [`changes`], what is counted [`tally`]), and [`program`] (which begins by [`start`]) around the [`chip`] of those whose device reaches memory. [`partition`] reads the tables of disks, [`contents`] what file systems call themselves; [`fake`] is for tests of drivers.
+//! A component has a device by way of [`native`], or [`waiting`] if it can wait; between it and the driver are the rings of [`rings`], with [`client`] on one side and [`serve`] on the other, which all drivers share (partitions and sizes that change are [`changes`], what is counted [`tally`]), and [`program`] (which begins by [`start`]) around the [`chip`] of those whose device reaches memory. [`partition`] reads the tables of disks, [`contents`] what file systems call themselves; `cairn_device::fake` is for tests of drivers.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
@@ -15,7 +15,6 @@ pub mod changes;
 pub mod chip;
 pub mod client;
 pub mod contents;
-pub mod fake;
 pub mod native;
 pub mod partition;
 pub mod pinned;

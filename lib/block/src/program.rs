@@ -1,6 +1,6 @@
 //! The program of a driver around its [`Chip`]: memory and pins from `vm`, interrupts, the disk's partitions, and the loop. A driver's `main.rs` finds its device and calls [`run`].
 
-use crate::chip::{Chip, Frames, Memory};
+use crate::chip::{Chip, Frames};
 use crate::partition::{self, Partition, Unreadable};
 use crate::pinned::{Pinned, Pins};
 use crate::serve::{AtOnce, Backend, Disk, System};
@@ -9,18 +9,18 @@ use alloc::vec::Vec;
 use cairn_abi::layout::native_slot;
 use cairn_abi::service::{current, interrupt};
 use cairn_abi::{pulse, received};
+use cairn_device::Memory;
 use cairn_idl::block::{self, BADGE_SESSION_FIRST};
 use cairn_idl::errno::ENXIO;
-use cairn_idl::pci;
-use cairn_idl::wire::{self, Failure};
-use cairn_rt::dma::{self, Driver, Piece};
+use cairn_idl::wire;
+use cairn_rt::dma::Driver;
 use cairn_rt::memory::Shared;
 use cairn_rt::serve::{answer, sign, Blocked};
-use cairn_rt::{log, startup, time, Portal, Received, Receiver};
+use cairn_rt::{log, time, Portal, Received, Receiver};
 
-const CHANNEL: Receiver = Receiver(Portal(native_slot::RECEIVE));
+pub(crate) const CHANNEL: Receiver = Receiver(Portal(native_slot::RECEIVE));
 /// Badge of the interrupt's pulses.
-const INTERRUPT: u64 = u64::MAX;
+pub(crate) const INTERRUPT: u64 = u64::MAX;
 /// How often a device that is at work is looked at, should an interrupt get lost, or if it has none.
 const LOOK: u64 = 1_000_000_000;
 const POLL: u64 = 1_000_000;
@@ -28,48 +28,6 @@ const POLL: u64 = 1_000_000;
 const LIMIT: u64 = 60_000_000_000;
 /// How long the driver waits for what it reads itself.
 const PATIENCE: u64 = 30_000_000_000;
-
-/// Pieces of memory for driver and device, one behind the other.
-pub struct Pieces(Vec<Piece>);
-
-impl Pieces {
-    pub fn make(driver: &Driver, count: usize) -> Result<Pieces, Failure> {
-        (0..count)
-            .map(|_| driver.piece())
-            .collect::<Result<_, _>>()
-            .map(Pieces)
-    }
-}
-
-impl Memory for Pieces {
-    fn physical(&self, at: usize) -> u64 {
-        self.0[at / dma::PIECE].physical(at % dma::PIECE)
-    }
-    fn read8(&self, at: usize) -> u8 {
-        self.0[at / dma::PIECE].read(at % dma::PIECE)
-    }
-    fn read16(&self, at: usize) -> u16 {
-        self.0[at / dma::PIECE].read(at % dma::PIECE)
-    }
-    fn read32(&self, at: usize) -> u32 {
-        self.0[at / dma::PIECE].read(at % dma::PIECE)
-    }
-    fn write8(&self, at: usize, value: u8) {
-        self.0[at / dma::PIECE].write(at % dma::PIECE, value);
-    }
-    fn write16(&self, at: usize, value: u16) {
-        self.0[at / dma::PIECE].write(at % dma::PIECE, value);
-    }
-    fn write32(&self, at: usize, value: u32) {
-        self.0[at / dma::PIECE].write(at % dma::PIECE, value);
-    }
-    fn write64(&self, at: usize, value: u64) {
-        self.0[at / dma::PIECE].write(at % dma::PIECE, value);
-    }
-    fn barrier(&self) {
-        dma::barrier();
-    }
-}
 
 struct Vm(Driver);
 
@@ -139,23 +97,11 @@ impl<C: Chip> partition::Read for Own<'_, C> {
     }
 }
 
-/// Have the device send its messages to the channel, at most so many. The portal to acknowledge them by, if that is possible, and how many it has.
-pub fn listen(bus: &pci::Client<Portal>, most: u32) -> (Option<Portal>, u32) {
-    let irq = startup::portal("irq").filter(|irq| {
-        let words = [u64::from(CHANNEL.0 .0), INTERRUPT];
-        irq.service(interrupt::BIND, &words).is_ok()
-    });
-    let Some(irq) = irq else { return (None, 0) };
-    let refused = |&number: &u32| bus.raise(number, irq.0).is_err();
-    let count = (0..most).find(refused).unwrap_or(most);
-    ((count > 0).then_some(irq), count)
-}
-
 /// A file server cannot serve its disk. `init` tells whoever mounts it this error number; what was there from the start is refused to whoever asks. (A successor would not fare better.)
 #[cfg(target_os = "none")]
 pub fn give_up(errno: i64, why: core::fmt::Arguments) -> ! {
     log!("{why}");
-    if startup::portal("ready").is_some() {
+    if cairn_rt::startup::portal("ready").is_some() {
         cairn_rt::start::exit(errno as u64)
     }
     refuse()

@@ -1,9 +1,8 @@
 //! The two rings of a session (`lib/queue`), in one piece of memory that the driver made: requests with the lists of their pages go one way, completions the other.
 
 use crate::{Kind, Outcome, Request};
-use alloc::rc::Rc;
 use cairn_idl::block::{LISTS, PAGES, REQUESTS};
-use cairn_queue::{Message, Shape};
+use cairn_queue::{Message, Part, Shape};
 use core::ops::Deref;
 use core::sync::atomic::AtomicU64;
 
@@ -25,32 +24,10 @@ pub fn words() -> usize {
     ASKED.words() + DONE.words()
 }
 
-/// A part of memory that the other ring is in as well.
-pub struct Half<M> {
-    memory: Rc<M>,
-    start: usize,
-    end: usize,
-}
-
-impl<M: Deref<Target = [AtomicU64]>> Deref for Half<M> {
-    type Target = [AtomicU64];
-    fn deref(&self) -> &[AtomicU64] {
-        &self.memory[self.start..self.end]
-    }
-}
-
 /// The memory of requests and of completions; None: there is too little of it.
-pub fn split<M: Deref<Target = [AtomicU64]>>(memory: M) -> Option<(Half<M>, Half<M>)> {
-    if memory.len() < words() {
-        return None;
-    }
-    let memory = Rc::new(memory);
-    let half = |start, end| Half {
-        memory: memory.clone(),
-        start,
-        end,
-    };
-    Some((half(0, ASKED.words()), half(ASKED.words(), words())))
+pub fn split<M: Deref<Target = [AtomicU64]>>(memory: M) -> Option<(Part<M>, Part<M>)> {
+    let [asked, done] = cairn_queue::split(memory, [ASKED.words(), DONE.words()])?;
+    Some((asked, done))
 }
 
 fn number(kind: Kind) -> u64 {

@@ -4,7 +4,7 @@
 //! Nothing is begun while orders of a session that ended are under way: who comes in the place of a client that died must find the disk as it will stay.
 
 use crate::partition::Partition;
-use crate::rings::{self, Half, LIST};
+use crate::rings::{self, LIST};
 use crate::tally::Tallies;
 use crate::{Info, Kind, Outcome, SECTOR};
 use alloc::vec::Vec;
@@ -14,7 +14,7 @@ use cairn_idl::block::{
 };
 use cairn_idl::errno::*;
 use cairn_idl::wire::{Caller, Errno, Given, Out};
-use cairn_queue::{Receiver, Sender};
+use cairn_queue::{Part, Receiver, Sender};
 use core::ops::Deref;
 use core::sync::atomic::AtomicU64;
 
@@ -80,8 +80,8 @@ pub(crate) struct Session<M> {
     pub part: u64,
     pub first: u64,
     pub info: Info,
-    asked: Receiver<Half<M>>,
-    done: Sender<Half<M>>,
+    asked: Receiver<Part<M>>,
+    done: Sender<Part<M>>,
     pub bell: u32,
     arena: u32,
 }

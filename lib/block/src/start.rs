@@ -1,7 +1,8 @@
 //! How a driver's program begins: its device found on the bus and **reset**, then memory from `vm`, interrupts, and the device set up. Portals `pci` (whose badge says which device), `irq`, and `dma` (the driver's own badge of `vm`).
 
 use crate::chip::{self, Chip};
-use crate::program::{self, Pieces};
+use crate::program::{self, CHANNEL, INTERRUPT};
+use cairn_device::{listen, Pieces};
 use cairn_idl::pci;
 use cairn_idl::wire::Failure;
 use cairn_rt::dma::Driver;
@@ -55,7 +56,7 @@ fn start<R, C, D>(
     let vm = startup::portal("dma").ok_or(Trouble::Portal)?;
     let driver = Driver::begin(vm).map_err(failed("memory for the device"))?;
     let pieces = Pieces::make(&driver, pieces).map_err(failed("memory for the device"))?;
-    let (irq, messages) = program::listen(&bus, messages);
+    let (irq, messages) = listen(&bus, CHANNEL, INTERRUPT, messages);
     bus.master(true).map_err(failed("bus mastery"))?;
     let chip = make(registers, pieces, messages).map_err(Trouble::Device)?;
     Ok((chip, driver, irq))

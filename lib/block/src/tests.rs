@@ -374,7 +374,7 @@ fn lists_longer_than_the_ring_wait_for_room() {
 }
 
 /// A client that keeps to nothing: its rings.
-fn hostile(driver: &mut Driver) -> (Sender<rings::Half<Memory>>, Memory) {
+fn hostile(driver: &mut Driver) -> (Sender<cairn_queue::Part<Memory>>, Memory) {
     let memory = attach(driver, 2, 90);
     let (asked, _) = rings::split(memory.clone()).unwrap();
     (Sender::new(asked, rings::ASKED).unwrap(), memory)

@@ -1,7 +1,7 @@
 //! Suite `native`: components of the test folder, each added to the manifest of a machine of its own (tests/native/NAME.toml; the guide's examples, sdk/examples/NAME.toml). While they do their worst
 //! the system must go on: a command in the guest gives the right answer in time, what `# expect-log: TEXT` lines of the file name appears
 //! in the log (`# append: WORDS` go to the nucleus, `# program: FILE.c` is compiled and put into /tests), the shell command of its `# run: COMMAND` line prints its `# prints: LINE` lines, what `# refuse-log: TEXT` lines name does not appear, and no
-//! other component dies. With a `# deterministic` line the machine counts instructions and is left alone until the log is complete. With `# cores: 4` it runs a second time, as NAME@4, with so many cores; with `# iommu-too: PROPERTIES` as NAME+iommu, with an IOMMU, which `# iommu: PROPERTIES` gives it always. A file with a `# seeds: …` line is for [`ways`] instead.
+//! other component dies. With a `# deterministic` line the machine counts instructions and is left alone until the log is complete. With `# cores: 4` it runs a second time, as NAME@4, with so many cores; a `# link: wire` line gives the machine a network link to the tool's station ([`crate::wire::station`]); with `# iommu-too: PROPERTIES` as NAME+iommu, with an IOMMU, which `# iommu: PROPERTIES` gives it always. A file with a `# seeds: …` line is for [`ways`] instead.
 
 use super::lanes::Work;
 use super::programs::{compile, files};
@@ -12,7 +12,8 @@ use crate::exec::ENVIRONMENT;
 use crate::guest::{Guest, Input, Outcome, Stream};
 use crate::machine::Boot;
 use crate::trace::{self, DOMAIN_NUMBER};
-use crate::{places, scratch};
+use crate::wire::Station;
+use crate::{link, places, scratch};
 use anyhow::Result;
 use cairn_hostlink::{Ended, Spec};
 use std::collections::HashMap;
@@ -146,6 +147,10 @@ fn one(run: &Run, stretches: Option<&mut Stretches>) -> Result<Verdict> {
     let boot = Boot::prepare("native", &machine)?;
     let log = boot.nucleus_log();
     let folder = boot.run.clone();
+    let _station = match link::wants_wire(&manifest) {
+        true => Some(Station::start(&link::wire(&boot.run))?),
+        false => None,
+    };
     let counts = deterministic || stretches.is_some();
     let mut guest = match Guest::start(boot, &machine, counts)? {
         Ok(guest) => guest,

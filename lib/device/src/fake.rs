@@ -1,6 +1,6 @@
 //! For tests of drivers on the host: memory that driver and device both see, each by its own addresses.
 
-use crate::chip::Memory;
+use crate::Memory;
 use alloc::rc::Rc;
 use alloc::vec;
 use alloc::vec::Vec;
