@@ -25,6 +25,9 @@ pub mod capability {
     pub const SETGID: u32 = 6;
     pub const SETUID: u32 = 7;
     pub const SETPCAP: u32 = 8;
+    pub const NET_BIND_SERVICE: u32 = 10;
+    pub const NET_ADMIN: u32 = 12;
+    pub const NET_RAW: u32 = 13;
     pub const SYS_CHROOT: u32 = 18;
     pub const SYS_PTRACE: u32 = 19;
     pub const SYS_ADMIN: u32 = 21;

@@ -40,7 +40,7 @@ const C_FLAGS: [&str; 19] = [
 const NO_VECTORS: &str = "-mgeneral-regs-only";
 
 /// Packages and binaries of the nucleus and the standard components.
-const NATIVE: [(&str, &str); 14] = [
+const NATIVE: [(&str, &str); 15] = [
     ("cairn-kernel", "cairn-nucleus"),
     ("cairn-init", "init"),
     ("cairn-vm", "vm"),
@@ -49,6 +49,7 @@ const NATIVE: [(&str, &str); 14] = [
     ("cairn-pipe", "pipe"),
     ("cairn-event", "event"),
     ("cairn-local", "local"),
+    ("cairn-net", "net"),
     ("cairn-ipc", "ipc"),
     ("cairn-tty", "tty"),
     ("cairn-procfs", "procfs"),

@@ -81,11 +81,12 @@ mod tests {
     fn each_component_of_the_system_has_the_roles_that_it_uses() {
         let text = include_str!("../../../system/system.toml");
         let all = holders(text);
-        let expected: [(&str, &[&str]); 10] = [
+        let expected: [(&str, &[&str]); 11] = [
             ("cgroup2", &["proc:groups", "proc:inspect", "proc:cgroup"]),
             ("devfs", &["proc:groups"]),
             ("ipc", &["proc:groups", "proc:inspect"]),
             ("local", &["proc:inspect"]),
+            ("net", &["proc:inspect"]),
             ("pipe", &["proc:groups"]),
             ("proc", &["vm:control"]),
             (

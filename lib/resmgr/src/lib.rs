@@ -5,7 +5,7 @@
 //! * [`handle`] open files by badge; [`keep`] what is left to a successor; [`path`] walking; [`permission`]; [`dirent`] and [`layout`] structures for the program;
 //! * [`waiting`] requests that wait for something; `watch` who is told what a handle is ready for; [`chains`] how both are found; [`lock`] record locks and flock;
 //! * [`account`] what is kept for users, and charged to them;
-//! * [`ring`] bytes that wait between a writer and a reader;
+//! * [`ring`] bytes that wait between a writer and a reader; [`timeouts`] requests that wait no longer than so long;
 //! * `addresses` of local sockets, kept with nodes;
 //! * `private` mounts of name spaces of their own;
 //! * `frames` files that are read without asking; [`objects`] mapped files of servers with a cache;
@@ -47,6 +47,7 @@ pub mod server;
 mod spans;
 pub mod table;
 pub mod text;
+pub mod timeouts;
 pub mod transport;
 pub mod tree;
 pub mod waiting;

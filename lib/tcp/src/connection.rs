@@ -745,6 +745,22 @@ impl Connection {
         self.read_since = now.stamp();
     }
 
+    /// Has nothing arrived before its turn, so that the receive ring holds only what can be read?
+    pub fn nothing_early(&self) -> bool {
+        self.reassembly.is_empty()
+    }
+
+    /// Bytes that the receive ring must have room for behind those that can be read, before this segment is taken in.
+    pub fn receive_needs(&self, segment: &Segment, text: u32) -> u32 {
+        match self.is_synchronized() || self.state() == State::SynReceived {
+            true => {
+                let end = (segment.seq + text).beyond(self.rcv_nxt);
+                end.min(self.rcv_edge.beyond(self.rcv_nxt))
+            }
+            false => text,
+        }
+    }
+
     /// The size that the receive ring should have, so that it does not limit the peer.
     pub fn receive_space_wanted(&self) -> u32 {
         self.rcv_space_wanted.max(self.rcv_space)

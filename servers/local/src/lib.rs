@@ -24,7 +24,6 @@ pub mod socket;
 pub mod stream;
 #[cfg(test)]
 mod tests;
-pub mod timeouts;
 
 pub use server::Sockets;
 

@@ -6,7 +6,6 @@ use crate::queue::Credentials;
 use crate::rights::{InFlight, Passed, Rights};
 use crate::socket::{Peer, Socket, State};
 use crate::stream;
-use crate::timeouts::Timeouts;
 use crate::{key, READABLE, ROOM};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -18,6 +17,7 @@ use cairn_idl::{label, proc};
 use cairn_resmgr::context::decimal;
 use cairn_resmgr::ring::{Buffers, KEEP};
 use cairn_resmgr::server::Answer;
+use cairn_resmgr::timeouts::Timeouts;
 use cairn_resmgr::{
     Context, Data, Direct, Failure, Handle, Handles, Later, Leads, Meta, Opened, Readiness, Server,
 };

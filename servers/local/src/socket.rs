@@ -2,11 +2,11 @@
 
 use crate::names::Name;
 use crate::queue::{Credentials, Queue, CAPACITY};
-use crate::timeouts::Limits;
 use alloc::collections::VecDeque;
 use alloc::rc::Rc;
 use cairn_idl::fs::poll;
 use cairn_idl::local::{SEQPACKET, STREAM};
+use cairn_resmgr::timeouts::Limits;
 
 /// A socket that may be gone: its place, and the number that no other one ever has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

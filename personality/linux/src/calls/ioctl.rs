@@ -32,6 +32,7 @@ fn sizes(request: u64) -> Sizes {
         0x540f | 0x5411 | 0x5415 | 0x541b => Sizes(0, 4), // TIOCGPGRP, TIOCOUTQ, TIOCMGET, FIONREAD
         0x5410 | 0x5416..=0x5418 => Sizes(4, 0),          // TIOCSPGRP, TIOCMBIS, TIOCMBIC, TIOCMSET
         0x5412 => Sizes(1, 0),                            // TIOCSTI
+        0x8905 => Sizes(0, 4),                            // SIOCATMARK
         0x5413 => Sizes(0, 8),                            // TIOCGWINSZ
         0x5414 => Sizes(8, 0),                            // TIOCSWINSZ
         0x541e => Sizes(0, 72),                           // TIOCGSERIAL

@@ -2,6 +2,7 @@
 //!
 //! What has neither an address nor a control message goes as a write or read. A descriptor goes as its portal; whoever receives it asks what it leads to (DESCRIBE) and believes nobody else. More portals than one message takes go in a *parcel* of the manager's.
 
+use super::internet::{self, is_internet};
 use super::io;
 use super::sockets::{address_of, manager, put_name, socket_of, with_name, write_name, Passing};
 use crate::descriptors::{number, OpenFile};
@@ -21,7 +22,7 @@ use cairn_idl::local::{self, msg, with, NAME_MAX, RIGHTS_MAX};
 
 const OUT_OF_BAND: u64 = 1;
 const NO_SIGNAL: u64 = 0x4000;
-const CMSG_CLOEXEC: u64 = 0x4000_0000;
+pub(super) const CMSG_CLOEXEC: u64 = 0x4000_0000;
 const WAIT_FOR_ONE: u64 = 0x1_0000;
 /// RWF_NOWAIT of READ and WRITE.
 const NOWAIT: u64 = 8;
@@ -49,15 +50,20 @@ fn sent(result: Result<[u64; 8]>, flags: u64) -> Result<u64> {
     result.map(|w| w[0])
 }
 
-fn check_sending(flags: u64) -> Result<()> {
-    match flags & OUT_OF_BAND {
-        0 => Ok(()),
-        _ => Err(EOPNOTSUPP),
+fn check_sending(file: &OpenFile, flags: u64) -> Result<()> {
+    match flags & OUT_OF_BAND != 0 && !is_internet(file) {
+        false => Ok(()),
+        true => Err(EOPNOTSUPP),
     }
 }
 
 /// What has nothing with it is a write.
 fn send_plain(file: &OpenFile, range: UserRange, flags: u64) -> Result<u64> {
+    if is_internet(file) && !internet::is_plain(flags) {
+        let words = internet::sending(None, flags, &internet::Control::default());
+        let request = Request::new(&words).out_user(range);
+        return sent(request.wait(file.slot()), flags);
+    }
     let nowait = if flags & msg::DONTWAIT != 0 {
         NOWAIT
     } else {
@@ -74,9 +80,15 @@ pub fn sendto(f: &mut Frame) -> Result<u64> {
     let file = socket_of(f.arg(0))?;
     let range = user::range(f.arg(1), f.arg(2))?;
     let flags = f.arg(3) & 0xffff_ffff;
-    check_sending(flags)?;
+    check_sending(&file, flags)?;
     if f.arg(4) == 0 {
         return send_plain(&file, range, flags);
+    }
+    if is_internet(&file) {
+        let to = internet::take_name(f.arg(4), f.arg(5))?;
+        let words = internet::sending(Some(to), flags, &internet::Control::default());
+        let request = Request::new(&words).out_user(range);
+        return sent(request.wait(file.slot()), flags);
     }
     with_name(f.arg(4), f.arg(5), |name| {
         let address = address_of(&file, name)?;
@@ -87,13 +99,13 @@ pub fn sendto(f: &mut Frame) -> Result<u64> {
 }
 
 /// `struct msghdr`.
-struct Header {
-    name: u64,
-    name_length: u64,
-    pieces: u64,
-    count: u64,
-    control: u64,
-    control_length: u64,
+pub(super) struct Header {
+    pub name: u64,
+    pub name_length: u64,
+    pub pieces: u64,
+    pub count: u64,
+    pub control: u64,
+    pub control_length: u64,
 }
 
 fn header(address: u64) -> Result<Header> {
@@ -155,16 +167,34 @@ fn parse_control(mut bytes: &[u8]) -> Result<Control> {
     Ok(control)
 }
 
-fn take_control(header: &Header) -> Result<Control> {
+fn take_control<C: Default>(header: &Header, parse: impl FnOnce(&[u8]) -> Result<C>) -> Result<C> {
     if header.control == 0 || header.control_length == 0 {
-        return Ok(Control::default());
+        return Ok(C::default());
     }
     if header.control_length > CONTROL_MAX {
         return Err(ENOBUFS);
     }
     let mut bytes = alloc::vec![0; header.control_length as usize];
     user::read_bytes(header.control, &mut bytes)?;
-    parse_control(&bytes)
+    parse(&bytes)
+}
+
+/// sendmsg(2) on an Internet socket.
+fn send_internet(file: &OpenFile, header: &Header, flags: u64) -> Result<u64> {
+    let control = take_control(header, internet::Control::parse)?;
+    let to = match header.name != 0 && header.name_length != 0 {
+        true => Some(internet::take_name(header.name, header.name_length)?),
+        false => None,
+    };
+    let vector = io::vector(header.pieces, header.count)?;
+    let words = internet::sending(to, flags, &control);
+    let whole = gathered(header, &vector)?;
+    let request = Request::new(&words);
+    let request = match &whole {
+        Some(bytes) => request.out(bytes),
+        None => request.out_vector(&vector),
+    };
+    sent(request.wait(file.slot()), flags)
 }
 
 /// The open files of descriptors that are to be passed: from now on others may have them as well.
@@ -195,9 +225,12 @@ fn parcel(slots: &[u32]) -> Result<Passing> {
 }
 
 fn send_message(file: &OpenFile, address: u64, flags: u64) -> Result<u64> {
-    check_sending(flags)?;
+    check_sending(file, flags)?;
     let header = header(address)?;
-    let control = take_control(&header)?;
+    if is_internet(file) {
+        return send_internet(file, &header, flags);
+    }
+    let control = take_control(&header, parse_control)?;
     let named = header.name != 0 && header.name_length != 0;
     let vector = io::vector(header.pieces, header.count)?;
     if let (Some(range), false, true) = (vector.single(), named, control == Control::default()) {
@@ -314,6 +347,14 @@ pub fn recvfrom(f: &mut Frame) -> Result<u64> {
     let file = socket_of(f.arg(0))?;
     let range = user::range(f.arg(1), f.arg(2))?;
     let flags = f.arg(3) & 0xffff_ffff;
+    if is_internet(&file) {
+        if f.arg(4) == 0 && internet::is_read(flags, range.len()) {
+            return io::read_inline(&file, range, POSITION, 0);
+        }
+        let mut vector = Vector::new();
+        vector.push(range);
+        return internet::receive_from(&file, &vector, flags, [f.arg(4), f.arg(5)]);
+    }
     if flags & OUT_OF_BAND != 0 {
         return Err(EINVAL);
     }
@@ -432,7 +473,13 @@ pub(super) fn describe(portal: Passing) -> Result<OpenFile> {
 }
 
 /// A control message of this type into the program's buffer, cut where that ends; how much of it is used, and whether it was cut.
-fn put_control(address: u64, room: u64, kind: i32, data: &[u8]) -> Result<(u64, bool)> {
+pub(super) fn put_control(
+    address: u64,
+    room: u64,
+    level: i32,
+    kind: i32,
+    data: &[u8],
+) -> Result<(u64, bool)> {
     if room < HEAD as u64 {
         return Ok((0, true));
     }
@@ -440,7 +487,7 @@ fn put_control(address: u64, room: u64, kind: i32, data: &[u8]) -> Result<(u64, 
     let length = whole.min(room as usize);
     let mut bytes = Vec::with_capacity(whole);
     bytes.extend_from_slice(&(length as u64).to_ne_bytes());
-    bytes.extend_from_slice(&SOL_SOCKET.to_ne_bytes());
+    bytes.extend_from_slice(&level.to_ne_bytes());
     bytes.extend_from_slice(&kind.to_ne_bytes());
     bytes.extend_from_slice(data);
     user::write_bytes(address, &bytes[..length])?;
@@ -454,6 +501,9 @@ fn fits(room: u64) -> u64 {
 }
 
 fn receive_message(file: &OpenFile, address: u64, flags: u64) -> Result<u64> {
+    if is_internet(file) {
+        return internet::receive_message(file, &header(address)?, address, flags);
+    }
     if flags & OUT_OF_BAND != 0 {
         return Err(EINVAL);
     }
@@ -474,7 +524,8 @@ fn receive_message(file: &OpenFile, address: u64, flags: u64) -> Result<u64> {
         let mut data = [0; CREDENTIALS];
         data[..4].copy_from_slice(&(came.words[3] as u32).to_ne_bytes());
         data[4..].copy_from_slice(&came.words[2].to_ne_bytes());
-        let (count, cut) = put_control(header.control, control, SCM_CREDENTIALS, &data)?;
+        let (count, cut) =
+            put_control(header.control, control, SOL_SOCKET, SCM_CREDENTIALS, &data)?;
         used += count;
         bits |= if cut { msg::CTRUNC } else { 0 };
     }
@@ -484,7 +535,8 @@ fn receive_message(file: &OpenFile, address: u64, flags: u64) -> Result<u64> {
         bits |= if cut { msg::CTRUNC } else { 0 };
         if !descriptors.is_empty() {
             let place = header.control.wrapping_add(used);
-            let (count, cut) = put_control(place, control - used, SCM_RIGHTS, &descriptors)?;
+            let (count, cut) =
+                put_control(place, control - used, SOL_SOCKET, SCM_RIGHTS, &descriptors)?;
             used += count;
             bits |= if cut { msg::CTRUNC } else { 0 };
         }

@@ -14,6 +14,7 @@ pub mod fork;
 pub mod fresh;
 pub mod futex;
 pub mod ids;
+pub mod internet;
 pub mod io;
 pub mod ioctl;
 pub mod lend;

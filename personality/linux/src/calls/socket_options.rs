@@ -1,5 +1,6 @@
 //! getsockopt(2) and setsockopt(2): the options of SOL_SOCKET, from and to the structures that programs have. What they mean is the manager's.
 
+use super::internet::{self, is_internet};
 use super::sockets::{option, socket_of};
 use crate::errno::*;
 use crate::machine::area::Frame;
@@ -26,9 +27,22 @@ fn known(number: u64) -> u64 {
     }
 }
 
+/// Level and number of an Internet socket's option.
+fn internet_option(f: &Frame) -> (u64, u64) {
+    let (level, number) = (f.arg(1) & 0xffff_ffff, f.arg(2) & 0xffff_ffff);
+    match level {
+        SOL_SOCKET => (level, known(number)),
+        _ => (level, number),
+    }
+}
+
 pub fn getsockopt(f: &mut Frame) -> Result<u64> {
     let file = socket_of(f.arg(0))?;
     let (level, number) = (f.arg(1) as u32, known(f.arg(2) & 0xffff_ffff));
+    if is_internet(&file) {
+        let option = internet_option(f);
+        return internet::get_option(&file, option, f.arg(3), f.arg(4)).map(|()| 0);
+    }
     let length: u32 = user::read(f.arg(4))?;
     if (length as i32) < 0 {
         return Err(EINVAL);
@@ -68,6 +82,10 @@ pub fn setsockopt(f: &mut Frame) -> Result<u64> {
     let file = socket_of(f.arg(0))?;
     let (level, number) = (f.arg(1) as u32, known(f.arg(2) & 0xffff_ffff));
     let (address, length) = (f.arg(3), f.arg(4) as u32 as i32);
+    if is_internet(&file) {
+        let option = internet_option(f);
+        return internet::set_option(&file, option, address, length).map(|()| 0);
+    }
     if u64::from(level) != SOL_SOCKET {
         return Err(EOPNOTSUPP);
     }
@@ -87,7 +105,7 @@ pub fn setsockopt(f: &mut Frame) -> Result<u64> {
 }
 
 /// A `struct timeval` in ns: 0 is for ever, and what is over already is over at once.
-fn timeout([seconds, micros]: [i64; 2]) -> Result<u64> {
+pub fn timeout([seconds, micros]: [i64; 2]) -> Result<u64> {
     if !(0..1_000_000).contains(&micros) {
         return Err(EDOM);
     }

@@ -1,7 +1,8 @@
-//! Sockets (local ones: there is no network yet): made by their manager, named, connected. What is sent and received is in [`super::messages`].
+//! Sockets: made by their manager, named, connected. What is sent and received is in [`super::messages`]; what Internet sockets have of their own in [`super::internet`], the rest is of local ones.
 //!
 //! A path leads to a socket by its *address*, a portal that the file server keeps with the node: bind(2) leaves it there, connect(2) and sendto(2) get it from there.
 
+use super::internet::{self, is_internet};
 use super::io;
 use super::pipes::give_two;
 use crate::descriptors::OpenFile;
@@ -15,6 +16,7 @@ use crate::path::{self, make_room, scheme, AT_FDCWD};
 use alloc::sync::Arc;
 use cairn_idl::fs::{self, o, s};
 use cairn_idl::local::{self, NAME_MAX};
+use cairn_idl::net::{INET, INET6};
 
 const MANAGER: &[u8] = b"local:";
 const UNIX: u16 = 1;
@@ -40,14 +42,22 @@ pub fn socket_of(argument: u64) -> Result<Arc<OpenFile>> {
     }
 }
 
+const RAW: u64 = 3;
+
 /// Type and flags of a new socket.
-fn kind_and_flags(f: &Frame) -> Result<(u64, u64)> {
-    const RAW: u64 = 3;
-    let (family, kind, protocol) = (f.arg(0) as u32, f.arg(1) & 0xffff_ffff, f.arg(2) as u32);
+fn split(f: &Frame) -> Result<(u64, u64)> {
+    let kind = f.arg(1) & 0xffff_ffff;
     let (kind, flags) = (kind & 0xf, kind & !0xf);
-    if flags & !FLAGS != 0 || kind > 10 {
-        return Err(EINVAL);
+    match flags & !FLAGS != 0 || kind > 10 {
+        true => Err(EINVAL),
+        false => Ok((kind, flags)),
     }
+}
+
+/// The same of a local one.
+fn kind_and_flags(f: &Frame) -> Result<(u64, u64)> {
+    let (family, protocol) = (f.arg(0) as u32, f.arg(2) as u32);
+    let (kind, flags) = split(f)?;
     if family != u32::from(UNIX) {
         return Err(EAFNOSUPPORT);
     }
@@ -62,22 +72,35 @@ fn kind_and_flags(f: &Frame) -> Result<(u64, u64)> {
 }
 
 pub fn socket(f: &mut Frame) -> Result<u64> {
+    let family = f.arg(0) & 0xffff_ffff;
+    if matches!(family, INET | INET6) {
+        let (kind, flags) = split(f)?;
+        if !matches!(kind, local::STREAM | local::DATAGRAM | RAW) {
+            return Err(ESOCKTNOSUPPORT);
+        }
+        process().state().files.check_room()?;
+        return internet::socket(family, kind, f.arg(2) & 0xffff_ffff, flags);
+    }
     let (kind, flags) = kind_and_flags(f)?;
     process().state().files.check_room()?;
     make_room()?;
     let words = [local::SOCKET, kind, flags & o::NONBLOCK];
     let words = Request::new(&words).brings(1).call(manager()?)?;
-    give(words[7] as u32, flags).map(u64::from)
+    give(words[7] as u32, flags, 0).map(u64::from)
 }
 
 /// A descriptor for a new socket.
-fn give(slot: u32, flags: u64) -> Result<u32> {
-    let file = Arc::new(OpenFile::portal(slot, 0, MODE));
+pub fn give(slot: u32, flags: u64, kind: u64) -> Result<u32> {
+    let file = Arc::new(OpenFile::portal(slot, kind, MODE));
     let cloexec = flags & o::CLOEXEC != 0;
     process().state().files.insert(file, cloexec, 0)
 }
 
 pub fn socketpair(f: &mut Frame) -> Result<u64> {
+    if matches!(f.arg(0) & 0xffff_ffff, INET | INET6) {
+        split(f)?;
+        return Err(EOPNOTSUPP);
+    }
     let (kind, flags) = kind_and_flags(f)?;
     user::range(f.arg(3), 8)?;
     make_room()?;
@@ -154,6 +177,9 @@ impl Drop for Passing {
 
 pub fn bind(f: &mut Frame) -> Result<u64> {
     let file = socket_of(f.arg(0))?;
+    if is_internet(&file) {
+        return internet::bind(&file, f.arg(1), f.arg(2)).map(|()| 0);
+    }
     with_name(f.arg(1), f.arg(2), |name| match name {
         Name::Nobody => Err(EINVAL),
         Name::Automatic => Request::new(&[local::BIND]).call(file.slot()),
@@ -239,6 +265,9 @@ pub fn listen(f: &mut Frame) -> Result<u64> {
 
 pub fn connect(f: &mut Frame) -> Result<u64> {
     let file = socket_of(f.arg(0))?;
+    if is_internet(&file) {
+        return internet::connect(&file, f.arg(1), f.arg(2)).map(|()| 0);
+    }
     with_name(f.arg(1), f.arg(2), |name| {
         let request = Request::new(&[local::CONNECT]);
         if name == Name::Nobody {
@@ -268,7 +297,7 @@ fn accept_with(f: &mut Frame, flags: u64) -> Result<u64> {
     make_room()?;
     let request = Request::new(&[local::ACCEPT, flags & o::NONBLOCK]).brings(1);
     let words = request.wait(file.slot())?;
-    let new = Arc::new(OpenFile::portal(words[7] as u32, 0, MODE));
+    let new = Arc::new(OpenFile::portal(words[7] as u32, file.kind, MODE));
     if f.arg(1) != 0 {
         tell_name(&new, 1, f.arg(1), f.arg(2))?;
     }
@@ -289,6 +318,9 @@ pub fn shutdown(f: &mut Frame) -> Result<u64> {
 
 /// The socket's own name, or (1) its peer's.
 fn tell_name(file: &OpenFile, whose: u64, address: u64, length: u64) -> Result<()> {
+    if is_internet(file) {
+        return internet::tell_name(file, whose, address, length);
+    }
     let mut name: Buffer<NAME_MAX> = Buffer::new();
     let request = Request::new(&[local::NAME, whose]);
     let words = name.receive(request).call(file.slot())?;

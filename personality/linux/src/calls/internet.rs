@@ -1,0 +1,499 @@
+//! Internet sockets: addresses and control messages between the structures that programs have and the words of `net.idl`. What neither has an address nor a control message nor a flag goes as a read or write, as for all sockets.
+
+use super::io;
+use super::messages::{put_control, Header};
+use super::sockets::give;
+use crate::descriptors::OpenFile;
+use crate::errno::*;
+use crate::machine::request::{Request, Vector};
+use crate::machine::user;
+use crate::path::{make_room, scheme};
+use cairn_idl::fs::{self, kind, o};
+use cairn_idl::net::{self, msg, with, INET, INET6};
+
+const MANAGER: &[u8] = b"net:";
+/// `struct sockaddr_storage`; `sockaddr_in`; `sockaddr_in6` without and with its scope.
+const STORAGE: usize = 128;
+const V4: usize = 16;
+const V6_OLD: usize = 24;
+const V6: usize = 28;
+/// Protocols of IP have numbers below.
+const PROTOCOLS: u64 = 263;
+
+/// Does this descriptor's server speak `net.idl`?
+pub fn is_internet(file: &OpenFile) -> bool {
+    file.is(kind::INTERNET)
+}
+
+pub fn socket(family: u64, kind: u64, protocol: u64, flags: u64) -> Result<u64> {
+    if protocol >= PROTOCOLS {
+        return Err(EINVAL);
+    }
+    make_room()?;
+    let words = [net::SOCKET, family, kind, protocol, flags & o::NONBLOCK];
+    let words = Request::new(&words).brings(1).call(scheme(MANAGER)?)?;
+    give(words[7] as u32, flags, kind::INTERNET).map(u64::from)
+}
+
+/// An address as `net.idl` has it: two words, and port, family and scope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Name(pub [u64; 3]);
+
+fn word(bytes: &[u8]) -> u64 {
+    bytes
+        .first_chunk()
+        .map_or(0, |bytes| u64::from_le_bytes(*bytes))
+}
+
+/// An address of IPv4 is its mapped one.
+fn mapped(v4: &[u8]) -> [u64; 2] {
+    let mut high = [0, 0, 0xff, 0xff, 0, 0, 0, 0];
+    high[4..].copy_from_slice(&v4[..4]);
+    [0, u64::from_le_bytes(high)]
+}
+
+fn parse(bytes: &[u8]) -> Result<Name> {
+    let family = bytes.first_chunk().ok_or(EINVAL)?;
+    let family = u64::from(u16::from_ne_bytes(*family));
+    let port = |bytes: &[u8]| u64::from(u16::from_be_bytes([bytes[2], bytes[3]]));
+    match family {
+        INET6 if bytes.len() < V6_OLD => Err(EINVAL),
+        INET6 => {
+            let scope = match bytes.get(24..V6) {
+                Some(scope) => scope.first_chunk().map_or(0, |b| u32::from_ne_bytes(*b)),
+                None => 0,
+            };
+            let word2 = port(bytes) | INET6 << 16 | u64::from(scope) << 32;
+            Ok(Name([word(&bytes[8..16]), word(&bytes[16..24]), word2]))
+        }
+        0 if bytes.len() < V4 => Ok(Name([0, 0, 0])),
+        _ if bytes.len() < V4 => Err(EINVAL),
+        _ => {
+            let [low, high] = mapped(&bytes[4..8]);
+            Ok(Name([low, high, port(bytes) | family << 16]))
+        }
+    }
+}
+
+/// Take a `struct sockaddr` of the program's.
+pub fn take_name(address: u64, length: u64) -> Result<Name> {
+    let length = length as u32 as usize;
+    if length > STORAGE {
+        return Err(EINVAL);
+    }
+    let mut bytes = [0; STORAGE];
+    user::read_bytes(address, &mut bytes[..length])?;
+    parse(&bytes[..length])
+}
+
+/// The `struct sockaddr` of an address, and its length.
+fn structure(Name([low, high, word]): Name) -> ([u8; V6], usize) {
+    let mut bytes = [0; V6];
+    let family = (word >> 16) as u16;
+    bytes[..2].copy_from_slice(&family.to_ne_bytes());
+    bytes[2..4].copy_from_slice(&(word as u16).to_be_bytes());
+    if u64::from(family) == INET {
+        bytes[4..8].copy_from_slice(&high.to_le_bytes()[4..]);
+        return (bytes, V4);
+    }
+    bytes[8..16].copy_from_slice(&low.to_le_bytes());
+    bytes[16..24].copy_from_slice(&high.to_le_bytes());
+    bytes[24..].copy_from_slice(&((word >> 32) as u32).to_ne_bytes());
+    (bytes, V6)
+}
+
+/// Give the program a `struct sockaddr`, as far as there is room for it.
+pub fn write_name(address: u64, length: u64, name: Name) -> Result<()> {
+    let room: u32 = user::read(length)?;
+    if (room as i32) < 0 {
+        return Err(EINVAL);
+    }
+    let count = put_name(address, room as usize, name)?;
+    user::write(length, &(count as u32))
+}
+
+fn put_name(address: u64, room: usize, name: Name) -> Result<usize> {
+    let (bytes, count) = structure(name);
+    user::write_bytes(address, &bytes[..count.min(room)])?;
+    Ok(count)
+}
+
+pub fn bind(file: &OpenFile, address: u64, length: u64) -> Result<()> {
+    let Name([low, high, word]) = take_name(address, length)?;
+    Request::new(&[net::BIND, low, high, word])
+        .call(file.slot())
+        .map(|_| ())
+}
+
+pub fn connect(file: &OpenFile, address: u64, length: u64) -> Result<()> {
+    let Name([low, high, word]) = take_name(address, length)?;
+    Request::new(&[net::CONNECT, low, high, word])
+        .wait(file.slot())
+        .map(|_| ())
+}
+
+/// The socket's own name, or (1) its peer's.
+pub fn tell_name(file: &OpenFile, whose: u64, address: u64, length: u64) -> Result<()> {
+    let words = Request::new(&[net::NAME, whose]).call(file.slot())?;
+    write_name(address, length, Name([words[1], words[2], words[3]]))
+}
+
+// ---- sending
+
+/// Flags that make a SEND of what would be a write.
+const SENT: u64 = msg::OOB | msg::MORE;
+
+/// Can it go as a write?
+pub fn is_plain(flags: u64) -> bool {
+    flags & SENT == 0
+}
+
+/// The words of a SEND.
+pub fn sending(to: Option<Name>, flags: u64, control: &Control) -> [u64; 8] {
+    let mut bits = flags & (SENT | msg::DONTWAIT);
+    let Name([low, high, port]) = to.unwrap_or(Name([0; 3]));
+    if to.is_some() {
+        bits |= with::ADDRESS;
+    }
+    let mut more = u64::from(control.interface);
+    if let Some(ttl) = control.ttl {
+        bits |= with::TTL;
+        more |= u64::from(ttl) << 32;
+    }
+    if let Some(tos) = control.tos {
+        bits |= with::TOS;
+        more |= u64::from(tos) << 40;
+    }
+    let from = control.from.unwrap_or([0; 2]);
+    if control.from.is_some() {
+        bits |= with::SOURCE;
+    }
+    [net::SEND, bits, low, high, port, from[0], from[1], more]
+}
+
+/// What control messages say.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Control {
+    from: Option<[u64; 2]>,
+    interface: u32,
+    ttl: Option<u8>,
+    tos: Option<u8>,
+}
+
+const SOL_SOCKET: i32 = 1;
+const IP: i32 = 0;
+const IPV6: i32 = 41;
+const IP_TOS: i32 = 1;
+const IP_TTL: i32 = 2;
+const IP_PKTINFO: i32 = 8;
+const IPV6_PKTINFO: i32 = 50;
+const IPV6_HOPLIMIT: i32 = 52;
+const IPV6_TCLASS: i32 = 67;
+const HEAD: usize = 16;
+
+impl Control {
+    pub fn parse(mut bytes: &[u8]) -> Result<Control> {
+        let mut control = Control::default();
+        while bytes.len() >= HEAD {
+            let length = word(bytes) as usize;
+            if length < HEAD || length > bytes.len() {
+                return Err(EINVAL);
+            }
+            let int = |at: usize| {
+                let bytes = bytes.get(at..).and_then(|bytes| bytes.first_chunk());
+                bytes.map(|bytes| i32::from_ne_bytes(*bytes))
+            };
+            let (level, number) = (int(8).unwrap_or(0), int(12).unwrap_or(0));
+            let data = &bytes[HEAD..length];
+            let byte = |least: i32| match data {
+                [byte] => Ok(*byte),
+                _ => match int(HEAD).filter(|_| data.len() >= 4) {
+                    Some(value) if (least..=255).contains(&value) => Ok(value as u8),
+                    _ => Err(EINVAL),
+                },
+            };
+            match (level, number) {
+                (IP, IP_PKTINFO) if data.len() >= 12 => {
+                    control.interface = int(HEAD).unwrap_or(0) as u32;
+                    control.from = Some(mapped(&data[4..8]));
+                }
+                (IPV6, IPV6_PKTINFO) if data.len() >= 20 => {
+                    control.from = Some([word(data), word(&data[8..])]);
+                    control.interface = int(HEAD + 16).unwrap_or(0) as u32;
+                }
+                (IP, IP_TTL) => control.ttl = Some(byte(1)?),
+                (IP, IP_TOS) => control.tos = Some(byte(0)?),
+                (IPV6, IPV6_HOPLIMIT) => match int(HEAD) {
+                    Some(-1) => {}
+                    _ => control.ttl = Some(byte(0)?),
+                },
+                (IPV6, IPV6_TCLASS) => match int(HEAD) {
+                    Some(-1) => {}
+                    _ => control.tos = Some(byte(0)?),
+                },
+                // Descriptors and credentials mean nothing here.
+                (SOL_SOCKET, 1 | 2) => {}
+                (SOL_SOCKET | IP | IPV6, _) => return Err(EINVAL),
+                _ => {}
+            }
+            bytes = &bytes[length.next_multiple_of(8).min(bytes.len())..];
+        }
+        Ok(control)
+    }
+}
+
+// ---- receiving
+
+/// Flags that RECEIVE knows.
+const RECEIVED: u64 = msg::OOB | msg::PEEK | msg::TRUNC | msg::DONTWAIT | msg::WAITALL;
+/// The queue of errors, in which there is never anything.
+const ERROR_QUEUE: u64 = 0x2000;
+
+pub fn receive(file: &OpenFile, vector: &Vector, flags: u64) -> Result<[u64; 8]> {
+    if flags & ERROR_QUEUE != 0 {
+        return Err(EAGAIN);
+    }
+    Request::new(&[net::RECEIVE, flags & RECEIVED])
+        .input_vector(vector)
+        .wait(file.slot())
+}
+
+/// recvfrom(2).
+pub fn receive_from(file: &OpenFile, vector: &Vector, flags: u64, name: [u64; 2]) -> Result<u64> {
+    let words = receive(file, vector, flags)?;
+    if name[0] != 0 {
+        match words[1] & with::ADDRESS {
+            0 => user::write(name[1], &0u32)?,
+            _ => write_name(name[0], name[1], Name([words[2], words[3], words[4]]))?,
+        }
+    }
+    Ok(words[0])
+}
+
+/// recvmsg(2), for this `struct msghdr` at `address`.
+pub(super) fn receive_message(
+    file: &OpenFile,
+    header: &Header,
+    address: u64,
+    flags: u64,
+) -> Result<u64> {
+    let vector = io::vector(header.pieces, header.count)?;
+    let words = receive(file, &vector, flags)?;
+    let mut bits = words[1] & (msg::TRUNC | msg::OOB) | flags & super::messages::CMSG_CLOEXEC;
+    if header.name != 0 {
+        let length = match words[1] & with::ADDRESS {
+            0 => 0,
+            _ => {
+                let name = Name([words[2], words[3], words[4]]);
+                put_name(header.name, header.name_length as usize, name)?
+            }
+        };
+        user::write(address.wrapping_add(8), &(length as u32))?;
+    }
+    let room = match header.control {
+        0 => 0,
+        _ => header.control_length,
+    };
+    let mut used = 0;
+    let mut put = |level: i32, number: i32, data: &[u8]| {
+        let place = header.control.wrapping_add(used);
+        let (count, cut) = put_control(place, room - used, level, number, data)?;
+        used += count;
+        bits |= if cut { msg::CTRUNC } else { 0 };
+        Ok::<(), Errno>(())
+    };
+    let (interface, ttl, tos) = (
+        words[7] as u32,
+        (words[7] >> 32) as u8,
+        (words[7] >> 40) as u8,
+    );
+    let v4 = words[5] == 0 && words[6] as u32 == 0xffff_0000;
+    if words[1] & with::SOURCE != 0 {
+        let mut data = [0; 20];
+        match v4 {
+            true => {
+                let address = words[6].to_le_bytes();
+                data[..4].copy_from_slice(&interface.to_ne_bytes());
+                data[4..8].copy_from_slice(&address[4..]);
+                data[8..12].copy_from_slice(&address[4..]);
+                put(IP, IP_PKTINFO, &data[..12])?;
+            }
+            false => {
+                data[..8].copy_from_slice(&words[5].to_le_bytes());
+                data[8..16].copy_from_slice(&words[6].to_le_bytes());
+                data[16..].copy_from_slice(&interface.to_ne_bytes());
+                put(IPV6, IPV6_PKTINFO, &data)?;
+            }
+        }
+    }
+    if words[1] & with::TTL != 0 {
+        let (level, number) = if v4 {
+            (IP, IP_TTL)
+        } else {
+            (IPV6, IPV6_HOPLIMIT)
+        };
+        put(level, number, &i32::from(ttl).to_ne_bytes())?;
+    }
+    if words[1] & with::TOS != 0 {
+        match v4 {
+            true => put(IP, IP_TOS, &[tos])?,
+            false => put(IPV6, IPV6_TCLASS, &i32::from(tos).to_ne_bytes())?,
+        }
+    }
+    user::write(address.wrapping_add(40), &used)?;
+    user::write(address.wrapping_add(48), &(bits as u32))?;
+    Ok(words[0])
+}
+
+/// recv(2) of little, with no flags, goes as a read.
+pub fn is_read(flags: u64, length: u64) -> bool {
+    flags & (RECEIVED | ERROR_QUEUE) == 0 && (1..=fs::INLINE_MAX as u64).contains(&length)
+}
+
+// ---- options
+
+const SO_LINGER: u64 = 13;
+const SO_RCVTIMEO: u64 = 20;
+const SO_SNDTIMEO: u64 = 21;
+const SO_BINDTODEVICE: u64 = 25;
+const TCP: u64 = 6;
+const TCP_CONGESTION: u64 = 13;
+
+pub fn get_option(
+    file: &OpenFile,
+    (level, number): (u64, u64),
+    address: u64,
+    length: u64,
+) -> Result<()> {
+    let room: u32 = user::read(length)?;
+    if (room as i32) < 0 {
+        return Err(EINVAL);
+    }
+    let mut bytes = [0; net::OPTION_MAX];
+    let request = Request::new(&[net::GET_OPTION, level << 32 | number]);
+    let words = request.input(&mut bytes).call(file.slot())?;
+    let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
+    let count = match (level, number) {
+        _ if words[0] != 0 => (words[0] as usize).min(net::OPTION_MAX),
+        (1, SO_LINGER) => {
+            put(0, &(words[1] as u32).to_ne_bytes());
+            put(4, &(words[2] as u32).to_ne_bytes());
+            8
+        }
+        (1, SO_RCVTIMEO | SO_SNDTIMEO) => {
+            put(0, &(words[1] / 1_000_000_000).to_ne_bytes());
+            put(8, &(words[1] % 1_000_000_000 / 1000).to_ne_bytes());
+            16
+        }
+        (1, SO_BINDTODEVICE) => 0,
+        // A byte, for who has room for no more.
+        (0, _) if (1..4).contains(&room) && words[1] < 256 => {
+            put(0, &[words[1] as u8]);
+            1
+        }
+        _ => {
+            put(0, &(words[1] as u32).to_ne_bytes());
+            4
+        }
+    };
+    let count = count.min(room as usize);
+    user::write_bytes(address, &bytes[..count])?;
+    user::write(length, &(count as u32))
+}
+
+pub fn set_option(
+    file: &OpenFile,
+    (level, number): (u64, u64),
+    address: u64,
+    length: i32,
+) -> Result<()> {
+    let mut words = [net::SET_OPTION, level << 32 | number, 0, 0];
+    if length < 0 {
+        return Err(EINVAL);
+    }
+    match (level, number) {
+        (1, SO_BINDTODEVICE) | (TCP, TCP_CONGESTION) => {
+            let length = (length as usize).min(16);
+            if length == 0 && level == TCP {
+                return Err(EINVAL);
+            }
+            let mut bytes = [0; 16];
+            user::read_bytes(address, &mut bytes[..length])?;
+            let request = Request::new(&words).out(&bytes[..length]);
+            return request.call(file.slot()).map(|_| ());
+        }
+        (1, SO_LINGER) if length < 8 => return Err(EINVAL),
+        (1, SO_LINGER) => {
+            let [on, seconds] = user::read::<[i32; 2]>(address)?;
+            (words[2], words[3]) = (u64::from(on != 0), u64::from(seconds.max(0) as u32));
+        }
+        (1, SO_RCVTIMEO | SO_SNDTIMEO) if length < 16 => return Err(EINVAL),
+        (1, SO_RCVTIMEO | SO_SNDTIMEO) => {
+            words[2] = super::socket_options::timeout(user::read(address)?)?;
+        }
+        (0, _) if (1..4).contains(&length) => {
+            let [byte] = user::read::<[u8; 1]>(address)?;
+            words[2] = u64::from(byte);
+        }
+        _ if length < 4 => return Err(EINVAL),
+        // (Negative values mean something to some.)
+        _ => words[2] = user::read::<i32>(address)? as u32 as u64,
+    }
+    Request::new(&words).call(file.slot()).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_there_and_back() {
+        let v4 = [2, 0, 0x1f, 0x90, 127, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0];
+        let name = parse(&v4).unwrap();
+        assert_eq!(name, Name([0, 0x0100_007f_ffff_0000, 8080 | 2 << 16]));
+        assert_eq!(structure(name).0[..16], v4);
+        let mut v6 = [0; V6];
+        (v6[0], v6[3], v6[8], v6[23], v6[24]) = (10, 80, 0xfe, 1, 3);
+        let name = parse(&v6).unwrap();
+        assert_eq!(name.0[2], 80 | 10 << 16 | 3 << 32);
+        assert_eq!(structure(name), (v6, V6));
+        assert_eq!(parse(&v4[..15]), Err(EINVAL));
+        assert_eq!(parse(&v6[..23]), Err(EINVAL));
+        assert!(parse(&v6[..24]).is_ok());
+        assert_eq!(parse(&[0, 0]), Ok(Name([0; 3])));
+        assert_eq!(parse(&[0]), Err(EINVAL));
+    }
+
+    #[test]
+    fn control_messages() {
+        let message = |level: i32, kind: i32, data: &[u8]| {
+            let mut bytes = (HEAD + data.len()).to_ne_bytes().to_vec();
+            bytes.extend(level.to_ne_bytes());
+            bytes.extend(kind.to_ne_bytes());
+            bytes.extend(data);
+            bytes.resize(bytes.len().next_multiple_of(8), 0);
+            bytes
+        };
+        let mut bytes = message(IP, IP_TTL, &9i32.to_ne_bytes());
+        bytes.extend(message(IP, IP_TOS, &[4]));
+        let control = Control::parse(&bytes).unwrap();
+        assert_eq!((control.ttl, control.tos), (Some(9), Some(4)));
+        let info = message(IP, IP_PKTINFO, &[1, 0, 0, 0, 127, 0, 0, 2, 0, 0, 0, 0]);
+        let control = Control::parse(&info).unwrap();
+        assert_eq!(control.from, Some([0, 0x0200_007f_ffff_0000]));
+        assert_eq!(control.interface, 1);
+        for bad in [
+            message(IP, IP_TTL, &0i32.to_ne_bytes()),
+            message(IP, IP_TTL, &[]),
+            message(IP, 99, &[0; 4]),
+            message(SOL_SOCKET, 77, &[0; 4]),
+        ] {
+            assert_eq!(Control::parse(&bad), Err(EINVAL));
+        }
+        for length in [0u64, 15, 1000, u64::MAX] {
+            let mut bytes = info.clone();
+            bytes[..8].copy_from_slice(&length.to_ne_bytes());
+            assert_eq!(Control::parse(&bytes), Err(EINVAL), "{length}");
+        }
+    }
+}

@@ -1,0 +1,449 @@
+//! UDP (RFC 768): datagrams that wait in the packets in which they came, and those that leave.
+
+use crate::address::{Address, Endpoint};
+use crate::internet::Arrived;
+use crate::packet::{self, protocol, Header, Packet, Payload};
+use crate::server::{fail, key, Net, Sent, READABLE, WRITABLE};
+use crate::socket::State;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use cairn_idl::errno::*;
+use cairn_resmgr::server::Answer;
+use cairn_resmgr::{Context, Failure};
+use cairn_tcp::secret::Ends;
+
+const HEADER: usize = 8;
+/// What one costs beside its bytes.
+const OVERHEAD: usize = 256;
+
+/// A datagram that waits.
+pub struct Datagram {
+    pub packet: Packet,
+    pub payload: Payload,
+    pub from: Endpoint,
+    pub to: Address,
+    pub interface: u32,
+    pub ttl: u8,
+    pub tos: u8,
+    /// What its socket's payer pays for it.
+    pub cost: usize,
+}
+
+impl Datagram {
+    pub fn bytes(&self) -> &[u8] {
+        self.packet.payload(self.payload)
+    }
+}
+
+#[derive(Default)]
+pub struct Queue {
+    pub waiting: VecDeque<Datagram>,
+    pub bytes: usize,
+    pub dropped: u64,
+    /// Where the socket stands among those that share its port; it is in the table of connected ones.
+    pub place: Option<usize>,
+    pub connected: bool,
+}
+
+impl Queue {
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+}
+
+/// A random number that is the same for the same two ends.
+fn spread(ends: &Ends, key: &crate::hash::Key) -> usize {
+    use core::hash::BuildHasher;
+    key.hash_one(ends) as usize
+}
+
+impl Net {
+    /// Who shall have a datagram.
+    fn datagram_socket(&self, ends: &Ends) -> Option<u32> {
+        if let Some(socket) = self.connected.get(ends) {
+            return Some(*socket);
+        }
+        let address = Address(ends.local);
+        let pick = |group: &Vec<u32>| {
+            let shares = |socket: &u32| {
+                let socket = self.sockets.get(*socket);
+                socket.is_some_and(|socket| socket.options.share)
+            };
+            match group.first().is_some_and(shares) {
+                true => group
+                    .get(spread(ends, &self.hash_key) % group.len())
+                    .copied(),
+                // Who came last, as on Linux.
+                false => group.last().copied(),
+            }
+        };
+        let candidates = [address, address.wildcard(), Address::ANY];
+        candidates.into_iter().find_map(|place| {
+            let group = self.datagrams.get(&Endpoint::new(place, ends.local_port))?;
+            let socket = pick(group)?;
+            let it = self.sockets.get(socket)?;
+            // `::` may not be for addresses of IPv4.
+            let other = address.is_v4() && place == Address::ANY && !it.is_dual();
+            // One that is connected to somebody else is not meant.
+            let theirs = Endpoint::new(Address(ends.remote), ends.remote_port);
+            (!other && it.remote.is_none_or(|remote| remote == theirs)).then_some(socket)
+        })
+    }
+
+    pub(crate) fn datagram_arrives(&mut self, cx: &mut Context, arrived: Arrived) {
+        let Arrived {
+            packet,
+            header,
+            payload,
+            ..
+        } = &arrived;
+        let bytes = packet.payload(*payload);
+        let Some(head) = bytes.first_chunk::<HEADER>() else {
+            return;
+        };
+        let half = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
+        let (source, destination, length) = (half(0), half(2), usize::from(half(4)));
+        if length < HEADER || length > bytes.len() || destination == 0 {
+            return;
+        }
+        let unchecked = half(6) == 0 && header.is_v4();
+        if !packet.trusted && !unchecked && packet::checksum(header, &bytes[..length]) != 0 {
+            return;
+        }
+        let ends = Ends {
+            local: header.destination.0,
+            remote: header.source.0,
+            local_port: destination,
+            remote_port: source,
+        };
+        let Some(index) = self.datagram_socket(&ends) else {
+            if !arrived.several {
+                self.port_unreachable(cx, &arrived);
+            }
+            return;
+        };
+        let payload = Payload {
+            start: payload.start + HEADER,
+            end: payload.start + length,
+        };
+        self.queue_datagram(
+            cx,
+            index,
+            Endpoint::new(header.source, source),
+            arrived,
+            payload,
+        );
+    }
+
+    /// Keep it for a socket, if there is room.
+    pub(crate) fn queue_datagram(
+        &mut self,
+        cx: &mut Context,
+        index: u32,
+        from: Endpoint,
+        arrived: Arrived,
+        payload: Payload,
+    ) {
+        let cost = arrived.packet.memory() + OVERHEAD;
+        let Some(socket) = self.sockets.get_mut(index) else {
+            return;
+        };
+        let (payer, room, reads) = (socket.payer, socket.options.receive_buffer, socket.reads);
+        let State::Datagram(queue) = &mut socket.state else {
+            return;
+        };
+        let fits = queue.bytes == 0 || queue.bytes + cost <= room as usize;
+        if !reads
+            || !fits
+            || queue.waiting.try_reserve(1).is_err()
+            || cx.charge(payer, cost).is_err()
+        {
+            queue.dropped += 1;
+            return;
+        }
+        queue.bytes += cost;
+        queue.waiting.push_back(Datagram {
+            from,
+            to: arrived.header.destination,
+            interface: arrived.interface,
+            ttl: arrived.header.ttl,
+            tos: arrived.header.tos,
+            packet: arrived.packet,
+            payload,
+            cost,
+        });
+        cx.wake(key(index, READABLE));
+    }
+
+    /// Take the first one that waits.
+    pub(crate) fn take_datagram(&mut self, cx: &mut Context, index: u32) -> Option<Datagram> {
+        let socket = self.sockets.get_mut(index)?;
+        let payer = socket.payer;
+        let queue = socket.queue_mut()?;
+        let datagram = queue.waiting.pop_front()?;
+        queue.bytes -= datagram.cost;
+        if queue.waiting.is_empty() && queue.waiting.capacity() > 64 {
+            queue.waiting = VecDeque::new();
+        }
+        cx.refund(payer, datagram.cost);
+        Some(datagram)
+    }
+
+    /// Where a datagram goes, and where from: checked, with a port.
+    pub(crate) fn sending(
+        &mut self,
+        cx: &mut Context,
+        index: u32,
+        sent: &Sent,
+    ) -> Answer<(Endpoint, Header, crate::interface::Way)> {
+        let socket = self.socket_mut(index)?;
+        if let Some(error) = socket.take_error() {
+            return fail(error);
+        }
+        if !socket.writes {
+            return fail(EPIPE);
+        }
+        let to = match sent.to.or(socket.remote) {
+            Some(to) => to,
+            None => return fail(EDESTADDRREQ),
+        };
+        let (v4, bound) = (socket.is_v4(), socket.local.address);
+        if v4 && !to.address.is_v4() {
+            return fail(EAFNOSUPPORT);
+        }
+        if to.address.is_v4()
+            && !v4
+            && (socket.options.only_v6 || !bound.is_any() && !bound.is_v4())
+        {
+            return fail(ENETUNREACH);
+        }
+        if to.address.is_broadcast() && !socket.options.broadcast {
+            return fail(EACCES);
+        }
+        let device = match sent.interface {
+            0 => socket.options.device,
+            given => given,
+        };
+        let options = socket.options;
+        if socket.local.port == 0 {
+            self.bind_ephemeral(cx, index)?;
+        }
+        let Some(way) = self.interfaces.way(&to.address, device) else {
+            return fail(ENETUNREACH);
+        };
+        let asked = sent.from.filter(|from| !from.is_any());
+        let own = match asked {
+            Some(from) if !self.interfaces.is_own(&from) => return fail(EINVAL),
+            Some(from) => from,
+            None if bound.is_any() => way.source,
+            None => bound,
+        };
+        if own.is_v4() != way.next_hop.is_v4() {
+            return fail(ENETUNREACH);
+        }
+        // "Any" means this machine.
+        let destination = match to.address.is_any() {
+            true => way.next_hop,
+            false => to.address,
+        };
+        let multicast = destination.is_multicast();
+        let header = Header {
+            source: own,
+            destination,
+            protocol: protocol::UDP,
+            ttl: sent.ttl.unwrap_or(match multicast {
+                true => options.multicast_ttl,
+                false if destination.is_v4() => options.ttl,
+                false => options.hops,
+            }),
+            tos: sent.tos.unwrap_or(match destination.is_v4() {
+                true => options.tos,
+                false => options.traffic_class,
+            }),
+            whole: true,
+        };
+        Ok((Endpoint::new(destination, to.port), header, way))
+    }
+
+    pub(crate) fn send_datagram(
+        &mut self,
+        cx: &mut Context,
+        index: u32,
+        length: usize,
+        sent: &Sent,
+    ) -> Answer<usize> {
+        if length > 65_535 - HEADER {
+            return fail(EMSGSIZE);
+        }
+        let (to, header, way) = self.sending(cx, index, sent)?;
+        if to.port == 0 {
+            return fail(EINVAL);
+        }
+        if header.is_v4() && length > 65_535 - HEADER - packet::IPV4
+            || header.length() + HEADER + length > way.mtu.max(65_575) as usize
+        {
+            return fail(EMSGSIZE);
+        }
+        let port = self.socket(index)?.local.port;
+        let identification = self.next_identification();
+        let packet = Packet::new(&header, HEADER + length, identification);
+        let mut packet = packet.ok_or(Failure::Errno(ENOBUFS))?;
+        let bytes = packet.extend(HEADER + length);
+        bytes[0..2].copy_from_slice(&port.to_be_bytes());
+        bytes[2..4].copy_from_slice(&to.port.to_be_bytes());
+        bytes[4..6].copy_from_slice(&((HEADER + length) as u16).to_be_bytes());
+        cx.fetch(0, &mut bytes[HEADER..])?;
+        if !self.is_loopback(way.interface) {
+            let sum = match packet::checksum(&header, bytes) {
+                0 => 0xffff,
+                sum => sum,
+            };
+            bytes[6..8].copy_from_slice(&sum.to_be_bytes());
+        }
+        self.output(cx, packet, &way);
+        Ok(length)
+    }
+
+    // ---- names
+
+    /// A datagram socket has this port and address now: packets find it.
+    pub(crate) fn list_datagram(&mut self, index: u32) -> Answer<()> {
+        let Some(socket) = self.sockets.get_mut(index) else {
+            return fail(EBADF);
+        };
+        let local = socket.local;
+        let State::Datagram(queue) = &mut socket.state else {
+            return fail(EINVAL);
+        };
+        if !self.datagrams.contains(&local) && !self.datagrams.insert(local, Vec::new()) {
+            return fail(ENOMEM);
+        }
+        let Some(group) = self.datagrams.get_mut(&local) else {
+            return fail(ENOMEM);
+        };
+        if group.try_reserve(1).is_err() {
+            return fail(ENOMEM);
+        }
+        queue.place = Some(group.len());
+        group.push(index);
+        Ok(())
+    }
+
+    pub(crate) fn unlist_datagram(&mut self, index: u32) {
+        let Some(socket) = self.sockets.get_mut(index) else {
+            return;
+        };
+        let local = socket.local;
+        let Some(place) = socket.queue_mut().and_then(|queue| queue.place.take()) else {
+            return;
+        };
+        let Some(group) = self.datagrams.get_mut(&local) else {
+            return;
+        };
+        group.swap_remove(place);
+        let moved = group.get(place).copied();
+        if group.is_empty() {
+            self.datagrams.remove(&local);
+        }
+        if let Some(queue) = moved.and_then(|moved| self.sockets.get_mut(moved)?.queue_mut()) {
+            queue.place = Some(place);
+        }
+    }
+
+    fn ends_of(&self, index: u32) -> Option<Ends> {
+        let socket = self.sockets.get(index)?;
+        let remote = socket.remote?;
+        Some(Ends {
+            local: socket.local.address.0,
+            remote: remote.address.0,
+            local_port: socket.local.port,
+            remote_port: remote.port,
+        })
+    }
+
+    /// Connect a datagram socket, or let it be connected no more.
+    pub(crate) fn connect_datagram(
+        &mut self,
+        cx: &mut Context,
+        index: u32,
+        to: Option<Endpoint>,
+    ) -> Answer<()> {
+        let way = match to {
+            None => None,
+            Some(to) => {
+                let socket = self.socket(index)?;
+                let (broadcast, device) = (socket.options.broadcast, socket.options.device);
+                if to.address.is_broadcast() && !broadcast {
+                    return fail(EACCES);
+                }
+                match self.interfaces.way(&to.address, device) {
+                    Some(way) => Some(way),
+                    None => return fail(ENETUNREACH),
+                }
+            }
+        };
+        self.disconnect_datagram(cx, index);
+        let (Some(to), Some(way)) = (to, way) else {
+            return Ok(());
+        };
+        if self.socket(index)?.local.port == 0 {
+            self.bind_ephemeral(cx, index)?;
+        }
+        let socket = self.socket_mut(index)?;
+        let to = match to.address.is_any() {
+            true => Endpoint::new(way.next_hop, to.port),
+            false => to,
+        };
+        if socket.local.address.is_any() {
+            self.unlist_datagram(index);
+            let socket = self.socket_mut(index)?;
+            socket.local.address = way.source;
+            self.list_datagram(index)?;
+        }
+        let socket = self.socket_mut(index)?;
+        (socket.remote, socket.error) = (Some(to), 0);
+        if let Some(ends) = self.ends_of(index) {
+            if !self.connected.contains(&ends) && self.connected.insert(ends, index) {
+                if let Some(queue) = self.socket_mut(index)?.queue_mut() {
+                    queue.connected = true;
+                }
+            }
+        }
+        cx.wake(key(index, WRITABLE));
+        Ok(())
+    }
+
+    pub(crate) fn disconnect_datagram(&mut self, cx: &mut Context, index: u32) {
+        let ends = self.ends_of(index);
+        let Some(socket) = self.sockets.get_mut(index) else {
+            return;
+        };
+        let own = socket.address_bound;
+        let Some(queue) = socket.queue_mut() else {
+            return;
+        };
+        let listed = core::mem::take(&mut queue.connected);
+        if let (true, Some(ends)) = (listed, ends) {
+            self.connected.remove(&ends);
+        }
+        let Some(socket) = self.sockets.get_mut(index) else {
+            return;
+        };
+        if socket.remote.take().is_some() && !own {
+            // The address that the route gave goes too; a port that nobody asked for as well.
+            let any = match socket.is_v4() {
+                true => Address::ANY_V4,
+                false => Address::ANY,
+            };
+            self.unlist_datagram(index);
+            if let Some(socket) = self.sockets.get_mut(index) {
+                socket.local.address = any;
+                if socket.port_bound {
+                    let _ = self.list_datagram(index);
+                } else {
+                    self.release_port(cx, index);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! ICMP (RFC 792) and ICMPv6 (RFC 4443): echo is answered, errors are made for what nobody takes, and those that come are told to whom they are about.
+
+use crate::address::Address;
+use crate::internet::Arrived;
+use crate::packet::{checksum, plain_checksum, protocol, Header, Packet};
+use crate::server::{key, Net, READABLE, WRITABLE};
+use crate::stream::Place;
+use cairn_idl::errno::*;
+use cairn_resmgr::Context;
+use cairn_tcp::connection::Error;
+use cairn_tcp::input::Icmp;
+use cairn_tcp::secret::Ends;
+use cairn_tcp::seq::Seq;
+
+const HEADER: usize = 8;
+/// How much of a packet an error quotes: with the headers no more than every link takes.
+const QUOTED_V4: usize = 576 - 28;
+const QUOTED_V6: usize = 1280 - 48;
+
+/// Types.
+mod v4 {
+    pub const ECHO_REPLY: u8 = 0;
+    pub const UNREACHABLE: u8 = 3;
+    pub const ECHO: u8 = 8;
+    pub const EXCEEDED: u8 = 11;
+}
+
+mod v6 {
+    pub const UNREACHABLE: u8 = 1;
+    pub const TOO_BIG: u8 = 2;
+    pub const EXCEEDED: u8 = 3;
+    pub const ECHO: u8 = 128;
+    pub const ECHO_REPLY: u8 = 129;
+}
+
+/// What an error says of a packet of ours.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum About {
+    Error(Error),
+    /// It is longer than this MTU.
+    TooBig(u32),
+}
+
+impl Net {
+    pub(crate) fn icmp_arrives(&mut self, cx: &mut Context, arrived: Arrived) {
+        let bytes = arrived.packet.payload(arrived.payload);
+        if !arrived.packet.trusted && plain_checksum(bytes) != 0 {
+            return;
+        }
+        let Some((head, rest)) = bytes.split_first_chunk::<HEADER>() else {
+            return;
+        };
+        let about = match (head[0], head[1]) {
+            (v4::ECHO, 0) if !arrived.several => {
+                return self.answer_echo(cx, &arrived, v4::ECHO_REPLY);
+            }
+            (v4::UNREACHABLE, 0) => About::Error(Error::NetUnreachable),
+            (v4::UNREACHABLE, 2) => About::Error(Error::ProtocolUnreachable),
+            (v4::UNREACHABLE, 3) => About::Error(Error::Refused),
+            (v4::UNREACHABLE, 4) => {
+                About::TooBig(u32::from(u16::from_be_bytes([head[6], head[7]])))
+            }
+            (v4::UNREACHABLE, 9 | 10 | 13) => About::Error(Error::Prohibited),
+            (v4::UNREACHABLE, _) | (v4::EXCEEDED, 0) => About::Error(Error::HostUnreachable),
+            _ => return,
+        };
+        // Of the quoted packet only the beginning is there.
+        if rest.len() < 28 || rest[0] >> 4 != 4 {
+            return;
+        }
+        let length = usize::from(rest[0] & 15) * 4;
+        let address = |at: usize| Address::v4([rest[at], rest[at + 1], rest[at + 2], rest[at + 3]]);
+        let (Some(inner), true) = (rest.get(length..), length >= 20) else {
+            return;
+        };
+        let (source, destination) = (address(12), address(16));
+        self.error_arrives(cx, about, rest[9], (source, destination), inner);
+    }
+
+    pub(crate) fn icmp_v6_arrives(&mut self, cx: &mut Context, arrived: Arrived) {
+        let bytes = arrived.packet.payload(arrived.payload);
+        if !arrived.packet.trusted && checksum(&arrived.header, bytes) != 0 {
+            return;
+        }
+        let Some((head, rest)) = bytes.split_first_chunk::<HEADER>() else {
+            return;
+        };
+        let about = match (head[0], head[1]) {
+            (v6::ECHO, 0) if !arrived.several => {
+                return self.answer_echo(cx, &arrived, v6::ECHO_REPLY);
+            }
+            (v6::UNREACHABLE, 0) => About::Error(Error::NetUnreachable),
+            (v6::UNREACHABLE, 1) => About::Error(Error::Prohibited),
+            (v6::UNREACHABLE, 4) => About::Error(Error::Refused),
+            (v6::UNREACHABLE, _) | (v6::EXCEEDED, 0) => About::Error(Error::HostUnreachable),
+            (v6::TOO_BIG, _) => {
+                About::TooBig(u32::from_be_bytes([head[4], head[5], head[6], head[7]]))
+            }
+            _ => return,
+        };
+        let (Some(inner), Some((_, addresses))) = (rest.get(40..), rest.split_first_chunk::<8>())
+        else {
+            return;
+        };
+        let (Some((source, more)), true) = (addresses.split_first_chunk(), rest[0] >> 4 == 6)
+        else {
+            return;
+        };
+        let Some((destination, _)) = more.split_first_chunk() else {
+            return;
+        };
+        let (source, destination) = (Address(*source), Address(*destination));
+        self.error_arrives(cx, about, rest[6], (source, destination), inner);
+    }
+
+    /// An error about a packet that we sent from `source` to `destination`.
+    fn error_arrives(
+        &mut self,
+        cx: &mut Context,
+        about: About,
+        protocol: u8,
+        (source, destination): (Address, Address),
+        inner: &[u8],
+    ) {
+        let Some(ports) = inner.first_chunk::<8>() else {
+            return;
+        };
+        let ends = Ends {
+            local: source.0,
+            remote: destination.0,
+            local_port: u16::from_be_bytes([ports[0], ports[1]]),
+            remote_port: u16::from_be_bytes([ports[2], ports[3]]),
+        };
+        match protocol {
+            protocol::TCP => {
+                let seq = Seq(u32::from_be_bytes([ports[4], ports[5], ports[6], ports[7]]));
+                let headers = if source.is_v4() { 40 } else { 60 };
+                let message = match about {
+                    About::Error(error) => Icmp::Unreachable(error),
+                    About::TooBig(mtu) => Icmp::TooBig {
+                        mss: mtu.saturating_sub(headers).min(65_535) as u16,
+                    },
+                };
+                if matches!(self.connections.get(&ends), Some(Place::Stream(_))) {
+                    self.stream_error(cx, &ends, message, seq);
+                }
+            }
+            protocol::UDP => {
+                let error = match about {
+                    About::Error(Error::Refused) => ECONNREFUSED,
+                    About::Error(Error::ProtocolUnreachable) => ENOPROTOOPT,
+                    About::Error(Error::Prohibited) if !source.is_v4() => EACCES,
+                    // The others may be over soon.
+                    _ => return,
+                };
+                let Some(index) = self.connected.get(&ends).copied() else {
+                    return;
+                };
+                if let Some(socket) = self.sockets.get_mut(index) {
+                    socket.error = error;
+                    cx.wake(key(index, READABLE));
+                    cx.wake(key(index, WRITABLE));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn answer_echo(&mut self, cx: &mut Context, arrived: &Arrived, kind: u8) {
+        let bytes = arrived.packet.payload(arrived.payload);
+        let Some((head, rest)) = bytes.split_first_chunk::<HEADER>() else {
+            return;
+        };
+        let mut answer = *head;
+        answer[0] = kind;
+        let to = arrived.header.source;
+        self.send_icmp(cx, arrived.header.destination, to, answer, rest);
+    }
+
+    /// Send a message: its header, whose checksum is made, and what follows.
+    pub(crate) fn send_icmp(
+        &mut self,
+        cx: &mut Context,
+        from: Address,
+        to: Address,
+        mut head: [u8; HEADER],
+        rest: &[u8],
+    ) {
+        let Some(way) = self.interfaces.way(&to, 0) else {
+            return;
+        };
+        let source = match self.interfaces.is_own(&from) {
+            true => from,
+            false => way.source,
+        };
+        let header = Header {
+            source,
+            destination: to,
+            protocol: match to.is_v4() {
+                true => protocol::ICMP,
+                false => protocol::ICMP_V6,
+            },
+            ttl: 64,
+            ..Header::default()
+        };
+        head[2..4].copy_from_slice(&[0, 0]);
+        let identification = self.next_identification();
+        let Some(mut packet) = Packet::new(&header, HEADER + rest.len(), identification) else {
+            return;
+        };
+        let bytes = packet.extend(HEADER + rest.len());
+        bytes[..HEADER].copy_from_slice(&head);
+        bytes[HEADER..].copy_from_slice(rest);
+        // (Raw sockets look at it, also of what does not leave the machine.)
+        let sum = match to.is_v4() {
+            true => plain_checksum(bytes),
+            false => checksum(&header, bytes),
+        };
+        bytes[2..4].copy_from_slice(&sum.to_be_bytes());
+        self.output(cx, packet, &way);
+    }
+
+    /// Nobody has this port.
+    pub(crate) fn port_unreachable(&mut self, cx: &mut Context, arrived: &Arrived) {
+        let kind = match arrived.header.is_v4() {
+            true => (v4::UNREACHABLE, 3),
+            false => (v6::UNREACHABLE, 4),
+        };
+        self.send_error(cx, arrived, kind, 0);
+    }
+
+    /// Nobody speaks this protocol.
+    pub(crate) fn protocol_unreachable(&mut self, cx: &mut Context, arrived: &Arrived) {
+        match arrived.header.is_v4() {
+            true => self.send_error(cx, arrived, (v4::UNREACHABLE, 2), 0),
+            // RFC 8200, 4: where in the packet the next header stands.
+            false => self.send_error(cx, arrived, (4, 1), 6),
+        }
+    }
+
+    fn send_error(
+        &mut self,
+        cx: &mut Context,
+        arrived: &Arrived,
+        (kind, code): (u8, u8),
+        word: u32,
+    ) {
+        let to = arrived.header.source;
+        if to.is_any() || to.is_multicast() || arrived.several {
+            return;
+        }
+        let most = match arrived.header.is_v4() {
+            true => QUOTED_V4,
+            false => QUOTED_V6,
+        };
+        let bytes = arrived.packet.bytes();
+        let quoted = &bytes[..bytes.len().min(most).min(arrived.payload.end)];
+        let [a, b, c, d] = word.to_be_bytes();
+        let head = [kind, code, 0, 0, a, b, c, d];
+        // (The quoted bytes are borrowed from a packet that nobody else has.)
+        self.send_icmp(cx, arrived.header.destination, to, head, quoted);
+    }
+}

@@ -1,0 +1,180 @@
+//! What becomes of packets: those that arrive go to their protocol, those that leave to an interface.
+
+use crate::address::Address;
+use crate::interface::{Way, LOOPBACK};
+use crate::packet::{protocol, Header, Packet, Payload};
+use crate::server::Net;
+use crate::stream::Place;
+use crate::timers::Owner;
+use cairn_resmgr::Context;
+use cairn_tcp::secret::Ends;
+use cairn_tcp::segment::{checksum, Segment};
+use cairn_tcp::time::Time;
+
+/// So many packets of `lo` are taken in one after another; then others have their turn.
+const ROUND: usize = 4096;
+
+/// A packet for this machine.
+pub struct Arrived {
+    pub packet: Packet,
+    pub header: Header,
+    pub payload: Payload,
+    pub interface: u32,
+    /// It is for several machines.
+    pub several: bool,
+}
+
+impl Net {
+    /// What the time is: one answer for all that happens with a request.
+    pub(crate) fn now(&mut self, cx: &mut Context) -> Time {
+        self.time = Time(cx.transport.monotonic() / 1000);
+        self.time
+    }
+
+    pub(crate) fn is_loopback(&self, interface: u32) -> bool {
+        interface == LOOPBACK
+    }
+
+    pub(crate) fn next_identification(&mut self) -> u16 {
+        self.identification = self.identification.wrapping_add(1);
+        self.identification
+    }
+
+    pub(crate) fn output(&mut self, cx: &mut Context, packet: Packet, way: &Way) {
+        if let Some(interface) = self.interfaces.get_mut(way.interface) {
+            interface.send(cx, packet, way.next_hop);
+        }
+    }
+
+    /// Take in what waits in `lo`.
+    pub fn pump(&mut self, cx: &mut Context) {
+        for _ in 0..ROUND {
+            let loopback = self.interfaces.get_mut(LOOPBACK);
+            let Some(packet) = loopback.and_then(|interface| interface.looped()) else {
+                return;
+            };
+            self.input(cx, LOOPBACK, packet);
+        }
+        cx.wake_at(Some(0));
+    }
+
+    /// The same when the answer has gone.
+    pub(crate) fn pump_later(&mut self, cx: &mut Context) {
+        if self.interfaces.get(LOOPBACK).is_some_and(|lo| lo.waits()) {
+            cx.wake_at(Some(0));
+        }
+    }
+
+    /// When to look at timers again.
+    pub(crate) fn alarm(&mut self, cx: &mut Context) {
+        let first = self.timers.first();
+        if first != Time::NEVER {
+            cx.wake_by(first.0.saturating_mul(1000));
+        }
+    }
+
+    /// All whose time has come.
+    pub(crate) fn time_passes(&mut self, cx: &mut Context) {
+        let now = self.now(cx);
+        for _ in 0..ROUND {
+            match self.timers.due(now) {
+                Some(Owner::Stream(at)) => self.stream_time_passes(cx, at),
+                Some(Owner::Half(at)) => self.half_time_passes(cx, at),
+                Some(Owner::Wait(at)) => self.wait_time_passes(cx, at),
+                Some(Owner::Interface(number)) => self.device_time_passes(cx, number),
+                None => break,
+            }
+        }
+    }
+
+    fn device_time_passes(&mut self, cx: &mut Context, number: u32) {
+        let now = self.time;
+        if let Some(interface) = self.interfaces.get_mut(number) {
+            interface.time_passes(cx, now);
+        }
+    }
+
+    /// A packet that came by this interface.
+    pub fn input(&mut self, cx: &mut Context, interface: u32, packet: Packet) {
+        let parsed = packet.parse();
+        let Some(from) = self.interfaces.get_mut(interface) else {
+            return;
+        };
+        from.received.packets += 1;
+        from.received.bytes += packet.bytes().len() as u64;
+        let Some((header, payload)) = parsed else {
+            from.received.dropped += 1;
+            return;
+        };
+        let destination = header.destination;
+        let several = destination.is_multicast() || self.interfaces.is_broadcast(&destination);
+        // Loopback addresses do not come from elsewhere.
+        let inside = destination.is_loopback() || header.source.is_loopback();
+        let wrong = interface != LOOPBACK && inside;
+        if wrong
+            || header.source.is_multicast()
+            || !several && !self.interfaces.is_own(&destination)
+        {
+            return;
+        }
+        let arrived = Arrived {
+            packet,
+            header,
+            payload,
+            interface,
+            several,
+        };
+        match header.protocol {
+            protocol::TCP if !several => self.segment_arrives(cx, arrived),
+            protocol::TCP => {}
+            protocol::UDP => self.datagram_arrives(cx, arrived),
+            protocol::ICMP if header.is_v4() => self.icmp_arrives(cx, arrived),
+            protocol::ICMP_V6 if !header.is_v4() => self.icmp_v6_arrives(cx, arrived),
+            _ if several => {}
+            _ => self.protocol_unreachable(cx, &arrived),
+        }
+    }
+
+    fn segment_arrives(&mut self, cx: &mut Context, arrived: Arrived) {
+        let Arrived {
+            packet,
+            header,
+            payload,
+            ..
+        } = &arrived;
+        let bytes = packet.payload(*payload);
+        let Ok((segment, length)) = Segment::parse(bytes) else {
+            return;
+        };
+        if !packet.trusted {
+            let sum = match (header.source.as_v4(), header.destination.as_v4()) {
+                (Some(source), Some(destination)) => checksum(&source, &destination, &[bytes]),
+                _ => checksum(&header.source.0, &header.destination.0, &[bytes]),
+            };
+            if sum != 0 {
+                return;
+            }
+        }
+        let ends = Ends {
+            local: header.destination.0,
+            remote: header.source.0,
+            local_port: segment.destination,
+            remote_port: segment.source,
+        };
+        if segment.source == 0 || segment.destination == 0 || Address(ends.remote).is_any() {
+            return;
+        }
+        let text = &bytes[length.min(bytes.len())..];
+        let ce = header.tos & 3 == 3;
+        match self.connections.get(&ends).copied() {
+            Some(Place::Stream(at)) => self.stream_arrives(cx, at, &segment, text, ce),
+            Some(Place::Half(at)) => self.half_arrives(cx, at, &segment, text, ce),
+            Some(Place::Wait(at)) => {
+                if !self.wait_arrives(cx, at, &segment, text) {
+                    self.stranger_arrives(cx, &ends, &segment, text, ce);
+                }
+            }
+            None => self.stranger_arrives(cx, &ends, &segment, text, ce),
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! The network's stack, and the sockets of the Internet families: IPv4, IPv6, UDP, TCP, ICMP.
+//!
+//! * [`address`] addresses and endpoints; [`packet`] packets of IP; [`interface`] where packets come from and go to, and which route they take; [`internet`] what becomes of them;
+//! * [`datagram`] UDP; [`stream`] and [`listener`] TCP around [`cairn_tcp`]; [`icmp`] echo and errors;
+//! * [`socket`] what a handle leads to; [`options`] of it; [`bind`] and [`ports`]: who may have which port;
+//! * [`hash`], [`timers`], [`ring`]: what all of it is found, woken and kept in;
+//! * [`server`] all of it for the framework.
+//!
+//! What always holds: packets, connections and sockets are found by a hash with a key that nobody knows; nothing goes through all of them. What is kept is charged to who made the socket.
+//! Nothing that arrives, as a message or as a packet, is believed, and no memory is needed where there is no way to refuse.
+#![cfg_attr(not(test), no_std)]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod address;
+pub mod bind;
+pub mod datagram;
+pub mod hash;
+pub mod icmp;
+pub mod interface;
+pub mod internet;
+pub mod listener;
+pub mod options;
+pub mod packet;
+pub mod ports;
+pub mod ring;
+pub mod server;
+pub mod socket;
+pub mod stream;
+#[cfg(test)]
+mod tests;
+pub mod timers;
+
+pub use server::Net;

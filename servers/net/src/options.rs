@@ -1,0 +1,734 @@
+//! Options of sockets: what they are, and getting and setting them, as numbers and words.
+
+use crate::server::{fail, Net};
+use crate::socket::State;
+use cairn_idl::capability;
+use cairn_idl::errno::*;
+use cairn_idl::net::{with, OPTION_MAX, STREAM};
+use cairn_resmgr::server::Answer;
+use cairn_resmgr::Context;
+use cairn_rt::channel::Reply;
+use cairn_tcp::congestion::Algorithm;
+use cairn_tcp::connection::State as Tcp;
+
+/// net.core.wmem_max, rmem_max and the defaults.
+const ASKED_MAX: u64 = 212_992;
+const LEAST_SEND: u64 = 4608;
+const LEAST_RECEIVE: u64 = 2304;
+const DATAGRAM_BUFFER: u32 = 212_992;
+const STREAM_SEND: u32 = 16_384;
+const STREAM_RECEIVE: u32 = 131_072;
+
+/// What the user chose.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    pub reuse: bool,
+    pub share: bool,
+    pub keep_alive: bool,
+    pub broadcast: bool,
+    pub inline: bool,
+    /// Switches of SOL_SOCKET that are only remembered, by their numbers.
+    pub switches: u64,
+    pub priority: u32,
+    pub mark: u32,
+    /// SO_LINGER: seconds.
+    pub linger: Option<u32>,
+    pub send_buffer: u32,
+    pub receive_buffer: u32,
+    /// They were set: they do not grow.
+    pub send_fixed: bool,
+    pub receive_fixed: bool,
+    pub receive_low: u32,
+    /// SO_BINDTODEVICE: an interface's number.
+    pub device: u32,
+    // IP
+    pub ttl: u8,
+    pub tos: u8,
+    pub multicast_ttl: u8,
+    pub multicast_loop: bool,
+    /// By number, of those that are only remembered or that RECEIVE's reader looks at (IP_PKTINFO …).
+    pub ip: u64,
+    pub mtu_discover: u32,
+    // IPv6
+    pub only_v6: bool,
+    pub hops: u8,
+    pub traffic_class: u8,
+    pub ipv6: u128,
+    // TCP
+    pub no_delay: bool,
+    pub cork: bool,
+    pub quick_ack: bool,
+    pub max_segment: u16,
+    pub keep_idle: u32,
+    pub keep_interval: u32,
+    pub keep_count: u32,
+    pub syn_count: u32,
+    /// TCP_LINGER2: seconds; negative: not at all.
+    pub linger2: i32,
+    /// How many SYN,ACKs are repeated before one without text is accepted.
+    pub defer: u32,
+    pub user_timeout: u32,
+    pub not_sent_low: u32,
+    pub algorithm: Algorithm,
+}
+
+impl Options {
+    pub fn new(kind: u64) -> Options {
+        let stream = kind == STREAM;
+        Options {
+            reuse: false,
+            share: false,
+            keep_alive: false,
+            broadcast: false,
+            inline: false,
+            switches: 0,
+            priority: 0,
+            mark: 0,
+            linger: None,
+            send_buffer: if stream { STREAM_SEND } else { DATAGRAM_BUFFER },
+            receive_buffer: if stream {
+                STREAM_RECEIVE
+            } else {
+                DATAGRAM_BUFFER
+            },
+            send_fixed: false,
+            receive_fixed: false,
+            receive_low: 1,
+            device: 0,
+            ttl: 64,
+            tos: 0,
+            multicast_ttl: 1,
+            multicast_loop: true,
+            ip: 0,
+            mtu_discover: 1,
+            only_v6: false,
+            hops: 64,
+            traffic_class: 0,
+            ipv6: 0,
+            no_delay: false,
+            cork: false,
+            quick_ack: true,
+            max_segment: 0,
+            keep_idle: 7200,
+            keep_interval: 75,
+            keep_count: 9,
+            syn_count: 6,
+            linger2: 60,
+            defer: 0,
+            user_timeout: 0,
+            not_sent_low: u32::MAX,
+            algorithm: Algorithm::Cubic,
+        }
+    }
+}
+
+impl Options {
+    /// What RECEIVE tells of a packet: [`with`] bits.
+    pub fn told(&self, v4: bool) -> u64 {
+        let has = |ip: u32, ipv6: u32| match v4 {
+            // A socket of IPv6 may have asked in either way.
+            true => self.ip >> ip & 1 != 0,
+            false => self.ipv6 >> ipv6 & 1 != 0,
+        };
+        let bit = |wanted: bool, bit: u64| if wanted { bit } else { 0 };
+        bit(has(8, 49), with::SOURCE) | bit(has(12, 51), with::TTL) | bit(has(13, 66), with::TOS)
+    }
+}
+
+/// SOL_
+const SOCKET: u32 = 1;
+const IP: u32 = 0;
+const TCP: u32 = 6;
+const UDP: u32 = 17;
+const IPV6: u32 = 41;
+const RAW_LEVEL: u32 = 255;
+const ICMP_V6: u32 = 58;
+
+/// SO_
+mod so {
+    pub const DEBUG: u32 = 1;
+    pub const REUSEADDR: u32 = 2;
+    pub const TYPE: u32 = 3;
+    pub const ERROR: u32 = 4;
+    pub const DONTROUTE: u32 = 5;
+    pub const BROADCAST: u32 = 6;
+    pub const SNDBUF: u32 = 7;
+    pub const RCVBUF: u32 = 8;
+    pub const KEEPALIVE: u32 = 9;
+    pub const OOBINLINE: u32 = 10;
+    pub const NO_CHECK: u32 = 11;
+    pub const PRIORITY: u32 = 12;
+    pub const LINGER: u32 = 13;
+    pub const REUSEPORT: u32 = 15;
+    pub const RCVLOWAT: u32 = 18;
+    pub const SNDLOWAT: u32 = 19;
+    pub const RCVTIMEO: u32 = 20;
+    pub const SNDTIMEO: u32 = 21;
+    pub const BINDTODEVICE: u32 = 25;
+    pub const TIMESTAMP: u32 = 29;
+    pub const ACCEPTCONN: u32 = 30;
+    pub const SNDBUFFORCE: u32 = 32;
+    pub const RCVBUFFORCE: u32 = 33;
+    pub const TIMESTAMPNS: u32 = 35;
+    pub const MARK: u32 = 36;
+    pub const PROTOCOL: u32 = 38;
+    pub const DOMAIN: u32 = 39;
+    pub const RXQ_OVFL: u32 = 40;
+    pub const BUSY_POLL: u32 = 46;
+    pub const INCOMING_CPU: u32 = 49;
+}
+
+/// Switches that are remembered.
+const SWITCHES: u64 = 1 << so::DEBUG
+    | 1 << so::DONTROUTE
+    | 1 << so::NO_CHECK
+    | 1 << so::TIMESTAMP
+    | 1 << so::TIMESTAMPNS
+    | 1 << so::RXQ_OVFL;
+
+/// Options of IP that are switches: RECVOPTS, PKTINFO, RECVERR, RECVTTL, RECVTOS, FREEBIND, TRANSPARENT, BIND_ADDRESS_NO_PORT …
+const IP_SWITCHES: u64 = 1 << 3
+    | 1 << 6
+    | 1 << 7
+    | 1 << 8
+    | 1 << 11
+    | 1 << 12
+    | 1 << 13
+    | 1 << 15
+    | 1 << 20
+    | 1 << 24
+    | 1 << 49;
+/// Of IPv6: RECVERR, AUTOFLOWLABEL, RECVPKTINFO, RECVHOPLIMIT, RECVTCLASS …
+const IPV6_SWITCHES: u128 = 1 << 18
+    | 1 << 19
+    | 1 << 25
+    | 1 << 29
+    | 1 << 33
+    | 1 << 49
+    | 1 << 51
+    | 1 << 53
+    | 1 << 56
+    | 1 << 58
+    | 1 << 60
+    | 1 << 62
+    | 1 << 66
+    | 1 << 70
+    | 1 << 74;
+
+/// What Linux makes of a buffer's size.
+fn size(asked: u64, least: u64) -> u32 {
+    (asked.min(ASKED_MAX) * 2).max(least) as u32
+}
+
+/// A value between these two (EINVAL).
+fn within(value: i32, least: i32, most: i32) -> Answer<u32> {
+    match (least..=most).contains(&value) {
+        true => Ok(value as u32),
+        false => fail(EINVAL),
+    }
+}
+
+impl Net {
+    pub(crate) fn get_option<'a>(&'a mut self, cx: &mut Context, index: u32) -> Answer<Reply<'a>> {
+        let option = cx.request.words[1];
+        let (level, number) = ((option >> 32) as u32, option as u32);
+        self.scratch.clear();
+        let pair = match level {
+            SOCKET => self.get_socket_option(index, number)?,
+            IP => [u64::from(self.get_ip_option(index, number)?), 0],
+            IPV6 => [u64::from(self.get_ipv6_option(index, number)?), 0],
+            TCP if self.socket(index)?.is_stream() => {
+                [u64::from(self.get_tcp_option(cx, index, number)?), 0]
+            }
+            TCP | UDP | RAW_LEVEL | ICMP_V6 => return fail(ENOPROTOOPT),
+            _ => return fail(EOPNOTSUPP),
+        };
+        let length = self.scratch.len().min(OPTION_MAX).min(cx.request.in_len);
+        let reply = Reply::new(&[length as u64, pair[0], pair[1]]);
+        Ok(match length {
+            0 => reply,
+            _ => reply.data(&self.scratch[..length]),
+        })
+    }
+
+    fn get_socket_option(&mut self, index: u32, number: u32) -> Answer<[u64; 2]> {
+        if number == so::ERROR {
+            return Ok([self.take_error(index) as u64, 0]);
+        }
+        if number == so::BINDTODEVICE {
+            let device = self.socket(index)?.options.device;
+            if let Some(interface) = self.interfaces.get(device) {
+                self.scratch.extend_from_slice(&interface.name);
+                self.scratch.push(0);
+            }
+            return Ok([0; 2]);
+        }
+        let socket = self.socket(index)?;
+        let options = &socket.options;
+        let value = match number {
+            so::TYPE => socket.kind,
+            so::DOMAIN => socket.family,
+            so::PROTOCOL => u64::from(socket.protocol),
+            so::ACCEPTCONN => socket.listener().is_some() as u64,
+            so::REUSEADDR => options.reuse as u64,
+            so::REUSEPORT => options.share as u64,
+            so::BROADCAST => options.broadcast as u64,
+            so::KEEPALIVE => options.keep_alive as u64,
+            so::OOBINLINE => options.inline as u64,
+            so::SNDBUF | so::SNDBUFFORCE => u64::from(options.send_buffer),
+            so::RCVBUF | so::RCVBUFFORCE => u64::from(options.receive_buffer),
+            so::PRIORITY => u64::from(options.priority),
+            so::MARK => u64::from(options.mark),
+            so::RCVLOWAT => u64::from(options.receive_low),
+            so::SNDLOWAT => 1,
+            so::LINGER => {
+                let seconds = options.linger.map_or(0, u64::from);
+                return Ok([options.linger.is_some() as u64, seconds]);
+            }
+            so::RCVTIMEO => socket.limits.receive,
+            so::SNDTIMEO => socket.limits.send,
+            so::BUSY_POLL => 0,
+            so::INCOMING_CPU => 0,
+            number if number < 64 && SWITCHES >> number & 1 != 0 => options.switches >> number & 1,
+            _ => return fail(ENOPROTOOPT),
+        };
+        Ok([value, 0])
+    }
+
+    /// SO_ERROR: what the socket, or its connection, is told once.
+    pub(crate) fn take_error(&mut self, index: u32) -> i64 {
+        let Some(socket) = self.sockets.get_mut(index) else {
+            return 0;
+        };
+        if let Some(error) = socket.take_error() {
+            return error;
+        }
+        let State::Stream(stream) = socket.state else {
+            return 0;
+        };
+        let stream = self.streams.get_mut(stream);
+        stream.map_or(0, |stream| core::mem::take(&mut stream.error))
+    }
+
+    fn get_ip_option(&mut self, index: u32, number: u32) -> Answer<u32> {
+        let socket = self.socket(index)?;
+        let options = &socket.options;
+        Ok(match number {
+            1 => u32::from(options.tos),
+            2 => u32::from(options.ttl),
+            4 => 0,
+            10 => options.mtu_discover,
+            14 => match socket
+                .remote
+                .and_then(|to| self.interfaces.way(&to.address, 0))
+            {
+                Some(way) => way.mtu,
+                None => return fail(ENOTCONN),
+            },
+            33 => u32::from(options.multicast_ttl),
+            34 => options.multicast_loop as u32,
+            32 | 50 => 0,
+            number if number < 64 && IP_SWITCHES >> number & 1 != 0 => {
+                (options.ip >> number & 1) as u32
+            }
+            _ => return fail(ENOPROTOOPT),
+        })
+    }
+
+    fn get_ipv6_option(&mut self, index: u32, number: u32) -> Answer<u32> {
+        let socket = self.socket(index)?;
+        if socket.is_v4() {
+            return fail(EOPNOTSUPP);
+        }
+        let options = &socket.options;
+        Ok(match number {
+            26 => options.only_v6 as u32,
+            16 => u32::from(options.hops),
+            17 => 0,
+            18 => u32::from(options.multicast_ttl),
+            19 => options.multicast_loop as u32,
+            23 => options.mtu_discover,
+            24 => match socket
+                .remote
+                .and_then(|to| self.interfaces.way(&to.address, 0))
+            {
+                Some(way) => way.mtu,
+                None => return fail(ENOTCONN),
+            },
+            67 => u32::from(options.traffic_class),
+            number if number < 128 && IPV6_SWITCHES >> number & 1 != 0 => {
+                (options.ipv6 >> number & 1) as u32
+            }
+            _ => return fail(ENOPROTOOPT),
+        })
+    }
+
+    fn get_tcp_option(&mut self, cx: &mut Context, index: u32, number: u32) -> Answer<u32> {
+        let socket = self.socket(index)?;
+        let options = socket.options;
+        let stream = match socket.state {
+            State::Stream(stream) => self.streams.get(stream),
+            _ => None,
+        };
+        Ok(match number {
+            1 => options.no_delay as u32,
+            2 => match stream {
+                Some(stream) if stream.connected => stream.block.effective_mss(),
+                _ if options.max_segment != 0 => u32::from(options.max_segment),
+                _ => 536,
+            },
+            3 => options.cork as u32,
+            4 => options.keep_idle,
+            5 => options.keep_interval,
+            6 => options.keep_count,
+            7 => options.syn_count,
+            8 => options.linger2 as u32,
+            9 => defer_seconds(options.defer),
+            10 => 0,
+            11 => {
+                let listens = socket.listener().is_some();
+                let info = stream.map(|stream| stream.block.info());
+                self.put_info(cx, info, listens);
+                0
+            }
+            12 => options.quick_ack as u32,
+            13 => {
+                let name: &[u8] = match options.algorithm {
+                    Algorithm::Cubic => b"cubic",
+                    _ => b"reno",
+                };
+                self.scratch.extend_from_slice(name);
+                self.scratch.resize(16, 0);
+                0
+            }
+            18 => options.user_timeout,
+            23 | 30 => 0,
+            24 => 0,
+            25 => options.not_sent_low,
+            36 => match stream {
+                Some(stream) => stream.block.unread(),
+                None => 0,
+            },
+            _ => return fail(ENOPROTOOPT),
+        })
+    }
+
+    /// `struct tcp_info`.
+    fn put_info(
+        &mut self,
+        _: &mut Context,
+        info: Option<cairn_tcp::connection::Info>,
+        listens: bool,
+    ) {
+        let mut bytes = [0u8; 232];
+        let mut word =
+            |at: usize, value: u32| bytes[at..at + 4].copy_from_slice(&value.to_ne_bytes());
+        let Some(info) = info else {
+            bytes[0] = if listens { 10 } else { 7 };
+            self.scratch.extend_from_slice(&bytes);
+            return;
+        };
+        let micros = |time: cairn_tcp::time::Micros| time.min(u64::from(u32::MAX)) as u32;
+        word(8, micros(info.rto));
+        word(12, 40_000);
+        word(16, info.snd_mss);
+        word(20, info.rcv_mss);
+        word(24, info.out);
+        word(28, info.sacked);
+        word(32, info.lost);
+        word(36, info.retrans);
+        word(60, info.path_mss + 40);
+        word(64, info.rcv_threshold);
+        word(68, micros(info.rtt));
+        word(72, micros(info.rtt_variation));
+        word(76, info.snd_threshold);
+        word(80, info.snd_window);
+        word(84, info.announced_mss);
+        word(88, 3);
+        word(96, info.rcv_space);
+        word(100, info.total_retransmits);
+        word(136, info.segments_out);
+        word(140, info.segments_in);
+        word(144, info.not_sent);
+        word(148, micros(info.least_rtt));
+        word(192, info.delivered);
+        word(228, info.peer_window);
+        bytes[120..128].copy_from_slice(&info.bytes_acked.to_ne_bytes());
+        bytes[128..136].copy_from_slice(&info.bytes_received.to_ne_bytes());
+        bytes[0] = state_number(info.state);
+        bytes[1] = info.stage as u8;
+        bytes[2] = info.retransmits;
+        bytes[3] = info.probes;
+        bytes[4] = info.backoff;
+        bytes[5] = info.timestamps as u8
+            | (info.sack as u8) << 1
+            | (info.scaling as u8) << 2
+            | (info.ecn as u8) << 3;
+        bytes[6] = info.snd_shift | info.rcv_shift << 4;
+        self.scratch.extend_from_slice(&bytes);
+    }
+
+    pub(crate) fn set_option<'a>(&mut self, cx: &mut Context, index: u32) -> Answer<Reply<'a>> {
+        let [_, option, value, further, ..] = cx.request.words;
+        let (level, number) = ((option >> 32) as u32, option as u32);
+        match level {
+            SOCKET => self.set_socket_option(cx, index, number, value, further)?,
+            IP => self.set_ip_option(index, number, value as i32)?,
+            IPV6 => self.set_ipv6_option(index, number, value as i32)?,
+            TCP if self.socket(index)?.is_stream() => {
+                self.set_tcp_option(cx, index, number, value as i32)?
+            }
+            // Checksums of UDP are always made; segments are not cut for others.
+            TCP | UDP | RAW_LEVEL | ICMP_V6 => return fail(ENOPROTOOPT),
+            _ => return fail(EOPNOTSUPP),
+        }
+        Ok(Reply::result(0))
+    }
+
+    fn set_socket_option(
+        &mut self,
+        cx: &mut Context,
+        index: u32,
+        number: u32,
+        value: u64,
+        further: u64,
+    ) -> Answer<()> {
+        let on = value != 0;
+        let privileged = matches!(
+            number,
+            so::SNDBUFFORCE | so::RCVBUFFORCE | so::MARK | so::DEBUG
+        );
+        if privileged && on && !self.has_capability(cx, capability::NET_ADMIN) {
+            return fail(if number == so::DEBUG { EACCES } else { EPERM });
+        }
+        if number == so::PRIORITY && value > 6 && !self.has_capability(cx, capability::NET_ADMIN) {
+            return fail(EPERM);
+        }
+        if number == so::BINDTODEVICE {
+            return self.bind_to_device(cx, index);
+        }
+        let socket = self.socket_mut(index)?;
+        let stream = socket.is_stream();
+        let options = &mut socket.options;
+        match number {
+            so::TYPE | so::DOMAIN | so::PROTOCOL | so::ERROR | so::ACCEPTCONN | so::SNDLOWAT => {
+                return fail(ENOPROTOOPT)
+            }
+            so::REUSEADDR => options.reuse = on,
+            so::REUSEPORT => options.share = on,
+            so::BROADCAST => options.broadcast = on,
+            so::OOBINLINE => options.inline = on,
+            so::SNDBUF | so::SNDBUFFORCE => {
+                (options.send_buffer, options.send_fixed) = (size(value, LEAST_SEND), true);
+            }
+            so::RCVBUF | so::RCVBUFFORCE => {
+                (options.receive_buffer, options.receive_fixed) =
+                    (size(value, LEAST_RECEIVE), true);
+            }
+            so::PRIORITY => options.priority = value as u32,
+            so::MARK => options.mark = value as u32,
+            so::RCVLOWAT => options.receive_low = (value as u32).max(1),
+            so::LINGER => options.linger = on.then_some(further as u32),
+            so::KEEPALIVE => options.keep_alive = on,
+            so::RCVTIMEO => socket.limits.receive = value,
+            so::SNDTIMEO => socket.limits.send = value,
+            so::BUSY_POLL | so::INCOMING_CPU => {}
+            number if number < 64 && SWITCHES >> number & 1 != 0 => {
+                options.switches = options.switches & !(1 << number) | u64::from(on) << number;
+            }
+            _ => return fail(ENOPROTOOPT),
+        }
+        if matches!(number, so::REUSEADDR | so::REUSEPORT) {
+            self.claim_changes(index);
+        }
+        if stream {
+            self.apply_options(cx, index);
+        }
+        Ok(())
+    }
+
+    fn bind_to_device(&mut self, cx: &mut Context, index: u32) -> Answer<()> {
+        let mut name = [0; 16];
+        let length = cx.request.out_len.min(15);
+        cx.fetch(0, &mut name[..length])?;
+        let end = name.iter().position(|byte| *byte == 0).unwrap_or(length);
+        let device = match &name[..end] {
+            [] => 0,
+            name => match self.interfaces.by_name(name) {
+                Some(interface) => interface.number,
+                None => return fail(ENODEV),
+            },
+        };
+        let socket = self.socket(index)?;
+        // Who is bound needs the capability to be bound elsewhere.
+        if socket.options.device != 0 && !self.has_capability(cx, capability::NET_RAW) {
+            return fail(EPERM);
+        }
+        self.socket_mut(index)?.options.device = device;
+        Ok(())
+    }
+
+    fn set_ip_option(&mut self, index: u32, number: u32, value: i32) -> Answer<()> {
+        let socket = self.socket_mut(index)?;
+        let stream = socket.is_stream();
+        let options = &mut socket.options;
+        match number {
+            1 => options.tos = without_ecn(value as u8, stream),
+            2 if value == -1 => options.ttl = 64,
+            2 => options.ttl = within(value, 1, 255)? as u8,
+            10 => options.mtu_discover = within(value, 0, 5)?,
+            33 if value == -1 => options.multicast_ttl = 1,
+            33 => options.multicast_ttl = within(value, 0, 255)? as u8,
+            34 => options.multicast_loop = value != 0,
+            number if number < 64 && IP_SWITCHES >> number & 1 != 0 => {
+                options.ip = options.ip & !(1 << number) | u64::from(value != 0) << number;
+            }
+            _ => return fail(ENOPROTOOPT),
+        }
+        Ok(())
+    }
+
+    fn set_ipv6_option(&mut self, index: u32, number: u32, value: i32) -> Answer<()> {
+        let socket = self.socket_mut(index)?;
+        if socket.is_v4() {
+            return fail(ENOPROTOOPT);
+        }
+        let (bound, stream) = (socket.local.port != 0, socket.is_stream());
+        let options = &mut socket.options;
+        match number {
+            26 if bound => return fail(EINVAL),
+            26 => options.only_v6 = value != 0,
+            16 if value == -1 => options.hops = 64,
+            16 => options.hops = within(value, 0, 255)? as u8,
+            17 => {}
+            18 if value == -1 => options.multicast_ttl = 1,
+            18 => options.multicast_ttl = within(value, 0, 255)? as u8,
+            19 => options.multicast_loop = value != 0,
+            23 => options.mtu_discover = within(value, 0, 5)?,
+            67 if value == -1 => options.traffic_class = 0,
+            67 => options.traffic_class = without_ecn(within(value, 0, 255)? as u8, stream),
+            number if number < 128 && IPV6_SWITCHES >> number & 1 != 0 => {
+                options.ipv6 = options.ipv6 & !(1 << number) | u128::from(value != 0) << number;
+            }
+            _ => return fail(ENOPROTOOPT),
+        }
+        Ok(())
+    }
+
+    fn set_tcp_option(
+        &mut self,
+        cx: &mut Context,
+        index: u32,
+        number: u32,
+        value: i32,
+    ) -> Answer<()> {
+        let mut name = [0; 16];
+        let length = cx.request.out_len.min(15);
+        if number == 13 {
+            cx.fetch(0, &mut name[..length])?;
+        }
+        let socket = self.socket_mut(index)?;
+        let listens = socket.listener().is_some();
+        let options = &mut socket.options;
+        match number {
+            1 => options.no_delay = value != 0,
+            2 if value == 0 => options.max_segment = 0,
+            2 => options.max_segment = within(value, 88, 32_767)? as u16,
+            3 => options.cork = value != 0,
+            4 => options.keep_idle = within(value, 1, 32_767)?,
+            5 => options.keep_interval = within(value, 1, 32_767)?,
+            6 => options.keep_count = within(value, 1, 127)?,
+            7 => options.syn_count = within(value, 1, 127)?,
+            8 => {
+                options.linger2 = match value {
+                    ..0 => -1,
+                    0..=120 => value,
+                    _ => 0,
+                }
+            }
+            9 => options.defer = defer_count(value),
+            12 => options.quick_ack = value & 1 != 0,
+            13 => {
+                let end = name.iter().position(|byte| *byte == 0).unwrap_or(length);
+                options.algorithm = match &name[..end] {
+                    b"cubic" => Algorithm::Cubic,
+                    b"reno" => Algorithm::Reno,
+                    _ => return fail(ENOENT),
+                };
+            }
+            18 if value < 0 => return fail(EINVAL),
+            18 => options.user_timeout = value as u32,
+            // Fast Open is refused.
+            23 if !listens && value != 0 => return fail(EOPNOTSUPP),
+            23 => return fail(EOPNOTSUPP),
+            30 => return fail(EOPNOTSUPP),
+            25 => options.not_sent_low = value as u32,
+            36 => {}
+            _ => return fail(ENOPROTOOPT),
+        }
+        self.apply_options(cx, index);
+        Ok(())
+    }
+
+    /// What a connection must know of its socket's options.
+    fn apply_options(&mut self, cx: &mut Context, index: u32) {
+        let now = self.now(cx);
+        let Some(socket) = self.sockets.get(index) else {
+            return;
+        };
+        let options = socket.options;
+        let State::Stream(at) = socket.state else {
+            return;
+        };
+        let Some(stream) = self.streams.get_mut(at) else {
+            return;
+        };
+        stream.take_options(&options, now);
+        stream.block.set_quick_ack(options.quick_ack);
+        self.flush(cx, at);
+    }
+}
+
+/// The two bits for ECN are TCP's own.
+fn without_ecn(class: u8, stream: bool) -> u8 {
+    match stream {
+        true => class & !3,
+        false => class,
+    }
+}
+
+/// TCP_DEFER_ACCEPT: so many SYN,ACKs take at least so many seconds, as Linux counts.
+fn defer_count(seconds: i32) -> u32 {
+    let (mut count, mut period, mut wait) = (0, 0, 1);
+    while seconds > period && count < 255 {
+        count += 1;
+        period += wait;
+        wait = (wait * 2).min(120);
+    }
+    count
+}
+
+fn defer_seconds(count: u32) -> u32 {
+    let (mut period, mut wait) = (0, 1);
+    for _ in 0..count {
+        period += wait;
+        wait = (wait * 2).min(120);
+    }
+    period
+}
+
+/// The number of a state on Linux.
+pub fn state_number(state: Tcp) -> u8 {
+    match state {
+        Tcp::Established => 1,
+        Tcp::SynSent => 2,
+        Tcp::SynReceived => 3,
+        Tcp::FinWait1 => 4,
+        Tcp::FinWait2 => 5,
+        Tcp::TimeWait => 6,
+        Tcp::Closed => 7,
+        Tcp::CloseWait => 8,
+        Tcp::LastAck => 9,
+        Tcp::Closing => 11,
+    }
+}

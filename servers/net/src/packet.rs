@@ -1,0 +1,251 @@
+//! Packets of IP: made with room in front for a link's header, and taken apart. What is taken apart is what smoltcp's `wire` found consistent.
+
+use crate::address::Address;
+use alloc::vec::Vec;
+use smoltcp::wire::{IpProtocol, Ipv4Address, Ipv4Packet, Ipv6Address, Ipv6Packet};
+
+/// Room in front of a packet: the headers of Ethernet and of a virtual device.
+pub const HEADROOM: usize = 32;
+pub const IPV4: usize = 20;
+pub const IPV6: usize = 40;
+
+/// Protocols above IP.
+pub mod protocol {
+    pub const ICMP: u8 = 1;
+    pub const TCP: u8 = 6;
+    pub const UDP: u8 = 17;
+    pub const ICMP_V6: u8 = 58;
+}
+
+/// What a header says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Header {
+    pub source: Address,
+    pub destination: Address,
+    pub protocol: u8,
+    /// Time to live, or hop limit.
+    pub ttl: u8,
+    /// Type of service, or traffic class.
+    pub tos: u8,
+    /// It must not be cut into fragments (IPv4).
+    pub whole: bool,
+}
+
+impl Header {
+    pub fn is_v4(&self) -> bool {
+        self.destination.is_v4()
+    }
+
+    pub fn length(&self) -> usize {
+        match self.is_v4() {
+            true => IPV4,
+            false => IPV6,
+        }
+    }
+}
+
+/// A whole packet, from its IP header on.
+pub struct Packet {
+    bytes: Vec<u8>,
+    start: usize,
+    /// It did not leave this machine: its checksums were not made and are not looked at.
+    pub trusted: bool,
+}
+
+/// Where what a packet carries lies in it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Payload {
+    pub start: usize,
+    pub end: usize,
+}
+
+impl Packet {
+    /// With this header, for a payload of so many bytes, which are to be put behind it. None: it is too long, or there is no memory.
+    pub fn new(header: &Header, length: usize, identification: u16) -> Option<Packet> {
+        let head = header.length();
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(HEADROOM + head + length).ok()?;
+        bytes.resize(HEADROOM + head, 0);
+        let own = &mut bytes[HEADROOM..];
+        match (header.source.as_v4(), header.destination.as_v4()) {
+            (Some(source), Some(destination)) => {
+                let total = u16::try_from(head + length).ok()?;
+                let mut packet = Ipv4Packet::new_unchecked(own);
+                packet.set_version(4);
+                packet.set_header_len(IPV4 as u8);
+                packet.set_dscp(header.tos >> 2);
+                packet.set_ecn(header.tos & 3);
+                packet.set_total_len(total);
+                packet.set_ident(identification);
+                packet.clear_flags();
+                packet.set_dont_frag(header.whole);
+                packet.set_hop_limit(header.ttl);
+                packet.set_next_header(IpProtocol::from(header.protocol));
+                packet.set_src_addr(Ipv4Address::from(source));
+                packet.set_dst_addr(Ipv4Address::from(destination));
+                packet.fill_checksum();
+            }
+            (None, None) => {
+                let mut packet = Ipv6Packet::new_unchecked(own);
+                packet.set_version(6);
+                packet.set_traffic_class(header.tos);
+                packet.set_payload_len(u16::try_from(length).ok()?);
+                packet.set_next_header(IpProtocol::from(header.protocol));
+                packet.set_hop_limit(header.ttl);
+                packet.set_src_addr(Ipv6Address::from(header.source.0));
+                packet.set_dst_addr(Ipv6Address::from(header.destination.0));
+            }
+            _ => return None,
+        }
+        Some(Packet {
+            bytes,
+            start: HEADROOM,
+            trusted: false,
+        })
+    }
+
+    /// One that came from a link: `start` is where its IP header begins.
+    pub fn received(bytes: Vec<u8>, start: usize) -> Packet {
+        Packet {
+            start: start.min(bytes.len()),
+            bytes,
+            trusted: false,
+        }
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[self.start..]
+    }
+
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.start..]
+    }
+
+    /// More bytes of the payload, for which there is memory.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// So many zeros more of it, to be written.
+    pub fn extend(&mut self, length: usize) -> &mut [u8] {
+        let at = self.bytes.len();
+        self.bytes.resize(at + length, 0);
+        &mut self.bytes[at..]
+    }
+
+    pub fn memory(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    /// So many bytes in front of it, for a link's header; what lies there. None: there is no room.
+    pub fn prepend(&mut self, length: usize) -> Option<&mut [u8]> {
+        self.start = self.start.checked_sub(length)?;
+        self.bytes.get_mut(self.start..self.start + length)
+    }
+
+    /// What its header says, and where its payload is. None: it is no packet that this machine understands.
+    pub fn parse(&self) -> Option<(Header, Payload)> {
+        let bytes = self.bytes();
+        match bytes.first()? >> 4 {
+            4 => {
+                let packet = Ipv4Packet::new_checked(bytes).ok()?;
+                // (Fragments are put together before they come here.)
+                if packet.more_frags() || packet.frag_offset() != 0 {
+                    return None;
+                }
+                if usize::from(packet.header_len()) < IPV4 {
+                    return None;
+                }
+                if !self.trusted && !packet.verify_checksum() {
+                    return None;
+                }
+                let header = Header {
+                    source: Address::v4(packet.src_addr().octets()),
+                    destination: Address::v4(packet.dst_addr().octets()),
+                    protocol: packet.next_header().into(),
+                    ttl: packet.hop_limit(),
+                    tos: packet.dscp() << 2 | packet.ecn(),
+                    whole: packet.dont_frag(),
+                };
+                let payload = Payload {
+                    start: usize::from(packet.header_len()),
+                    end: usize::from(packet.total_len()),
+                };
+                Some((header, payload))
+            }
+            6 => {
+                let packet = Ipv6Packet::new_checked(bytes).ok()?;
+                let header = Header {
+                    source: Address(packet.src_addr().octets()),
+                    destination: Address(packet.dst_addr().octets()),
+                    protocol: packet.next_header().into(),
+                    ttl: packet.hop_limit(),
+                    tos: packet.traffic_class(),
+                    whole: true,
+                };
+                // Nobody sends mapped addresses through a wire.
+                if header.source.is_v4() || header.destination.is_v4() {
+                    return None;
+                }
+                let payload = Payload {
+                    start: IPV6,
+                    end: IPV6 + usize::from(packet.payload_len()),
+                };
+                Some((header, payload))
+            }
+            _ => None,
+        }
+    }
+
+    pub fn payload(&self, payload: Payload) -> &[u8] {
+        self.bytes().get(payload.start..payload.end).unwrap_or(&[])
+    }
+}
+
+/// The Internet checksum (RFC 1071) with the pseudo-header of these addresses.
+pub fn checksum(header: &Header, bytes: &[u8]) -> u16 {
+    let mut sum = 0u64;
+    let mut add = |bytes: &[u8]| {
+        let (pairs, rest) = bytes.as_chunks::<2>();
+        for pair in pairs {
+            sum += u64::from(u16::from_be_bytes(*pair));
+        }
+        if let [last] = rest {
+            sum += u64::from(*last) << 8;
+        }
+    };
+    match (header.source.as_v4(), header.destination.as_v4()) {
+        (Some(source), Some(destination)) => {
+            add(&source);
+            add(&destination);
+        }
+        _ => {
+            add(&header.source.0);
+            add(&header.destination.0);
+        }
+    }
+    add(&(bytes.len() as u32).to_be_bytes());
+    add(&u32::from(header.protocol).to_be_bytes());
+    add(bytes);
+    fold(sum)
+}
+
+/// The same without one.
+pub fn plain_checksum(bytes: &[u8]) -> u16 {
+    let (pairs, rest) = bytes.as_chunks::<2>();
+    let mut sum: u64 = pairs
+        .iter()
+        .map(|pair| u64::from(u16::from_be_bytes(*pair)))
+        .sum();
+    if let [last] = rest {
+        sum += u64::from(*last) << 8;
+    }
+    fold(sum)
+}
+
+fn fold(mut sum: u64) -> u16 {
+    while sum >> 16 != 0 {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !(sum as u16)
+}

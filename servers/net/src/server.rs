@@ -1,0 +1,879 @@
+//! Sockets for the framework: what a portal leads to, sending and receiving, and what a request that must wait becomes.
+
+use crate::address::{Address, Endpoint};
+use crate::datagram::Datagram;
+use crate::hash::{Key, Map};
+use crate::interface::Interfaces;
+use crate::listener::Half;
+use crate::packet::protocol;
+use crate::ports::Ports;
+use crate::socket::{Socket, State};
+use crate::stream::{Place, Stream, Wait};
+use crate::timers::Timers;
+use alloc::vec::Vec;
+use cairn_idl::capability;
+use cairn_idl::errno::*;
+use cairn_idl::fs::{self, kind, o, s};
+use cairn_idl::net::{self, msg, with, DATAGRAM, INET, INET6, RAW, STREAM};
+use cairn_idl::proc;
+use cairn_resmgr::context::decimal;
+use cairn_resmgr::server::Answer;
+use cairn_resmgr::timeouts::Timeouts;
+use cairn_resmgr::{Context, Data, Failure, Handle, Handles, Meta, Opened, Readiness, Server};
+use cairn_rt::channel::Reply;
+use cairn_rt::{Message, Portal};
+use cairn_slab::Slab;
+use cairn_tcp::connection::Error;
+use cairn_tcp::secret::{Ends, Secret};
+use cairn_tcp::time::Time;
+
+const FIONREAD: u64 = 0x541b;
+const TIOCOUTQ: u64 = 0x5411;
+const SIOCATMARK: u64 = 0x8905;
+/// RWF_NOWAIT.
+const NOWAIT: u64 = 8;
+/// What is asked of memory for a socket.
+const SOCKET_COST: usize = size_of::<Socket>() + 160;
+
+/// Low bits of keys: there may be something to receive or accept; there may be room to send, or a connection.
+pub const READABLE: u64 = 0;
+pub const WRITABLE: u64 = 1;
+
+/// A key of a socket.
+pub fn key(socket: u32, what: u64) -> u64 {
+    u64::from(socket) << 1 | what
+}
+
+/// What a handle is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Node {
+    /// The mount portal.
+    Root,
+    Socket(u32),
+}
+
+/// What a SEND says beside its data.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Sent {
+    pub to: Option<Endpoint>,
+    pub from: Option<Address>,
+    pub interface: u32,
+    pub ttl: Option<u8>,
+    pub tos: Option<u8>,
+}
+
+/// Everything.
+pub struct Net {
+    pub(crate) sockets: Slab<Socket>,
+    pub(crate) streams: Slab<Stream>,
+    pub(crate) halves: Slab<Half>,
+    pub(crate) waits: Slab<Wait>,
+    /// Connections, half-open ones and those in TIME-WAIT, by their ends.
+    pub(crate) connections: Map<Ends, Place>,
+    /// Who listens, by address and port.
+    pub(crate) listeners: Map<Endpoint, Vec<u32>>,
+    /// Datagram sockets by address and port; those that are connected also by both ends.
+    pub(crate) datagrams: Map<Endpoint, Vec<u32>>,
+    pub(crate) connected: Map<Ends, u32>,
+    pub(crate) ports: Ports,
+    pub(crate) timers: Timers,
+    pub interfaces: Interfaces,
+    pub(crate) secret: Secret,
+    pub(crate) hash_key: Key,
+    random: fn() -> u64,
+    state: u64,
+    pub(crate) identification: u16,
+    /// When the present request came.
+    pub(crate) time: Time,
+    timeouts: Timeouts,
+    /// Connections whose empty rings should go. (Not at once: the answer may still lie in one.)
+    pub(crate) trim: Vec<u32>,
+    /// The datagram that was taken last: its answer lies in it.
+    taken: Option<Datagram>,
+    /// `proc`'s portal, which tells what a process may.
+    proc: Option<Portal>,
+    last_ino: u64,
+    pub(crate) scratch: Vec<u8>,
+}
+
+pub(crate) fn fail<T>(number: i64) -> Answer<T> {
+    Err(Failure::Errno(number))
+}
+
+/// The number of why a connection ended.
+pub fn errno_of(error: Error) -> i64 {
+    match error {
+        Error::None => 0,
+        Error::Reset => ECONNRESET,
+        Error::Refused => ECONNREFUSED,
+        Error::TimedOut => ETIMEDOUT,
+        Error::HostUnreachable | Error::Prohibited => EHOSTUNREACH,
+        Error::NetUnreachable => ENETUNREACH,
+        Error::ProtocolUnreachable => ENOPROTOOPT,
+        Error::BrokenPipe => EPIPE,
+    }
+}
+
+impl Net {
+    /// `random`: a word that nobody can guess.
+    pub fn new(proc: Option<Portal>, random: fn() -> u64) -> Net {
+        let key = || Key(random(), random());
+        let number = u128::from(random()) << 64 | u128::from(random());
+        Net {
+            sockets: Slab::new(),
+            streams: Slab::new(),
+            halves: Slab::new(),
+            waits: Slab::new(),
+            connections: Map::new(key()),
+            listeners: Map::new(key()),
+            datagrams: Map::new(key()),
+            connected: Map::new(key()),
+            ports: Ports::new(key()),
+            timers: Timers::default(),
+            interfaces: Interfaces::default(),
+            secret: Secret::new(number.to_le_bytes()),
+            hash_key: key(),
+            random,
+            state: random(),
+            identification: random() as u16,
+            time: Time(0),
+            timeouts: Timeouts::default(),
+            trim: Vec::new(),
+            taken: None,
+            proc,
+            last_ino: 0,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// A word that is not guessed: the processor's, stirred with what came before.
+    pub(crate) fn random_word(&mut self) -> u64 {
+        use core::hash::BuildHasher;
+        let fresh = (self.random)();
+        self.state = self.hash_key.hash_one((self.state, fresh));
+        self.state ^ fresh.rotate_left(17)
+    }
+
+    #[inline(always)]
+    pub(crate) fn socket(&self, index: u32) -> Answer<&Socket> {
+        self.sockets.get(index).ok_or(Failure::Errno(EBADF))
+    }
+
+    #[inline(always)]
+    pub(crate) fn socket_mut(&mut self, index: u32) -> Answer<&mut Socket> {
+        self.sockets.get_mut(index).ok_or(Failure::Errno(EBADF))
+    }
+
+    /// Does the caller have this capability? `proc` says it, of the domain that the nucleus names.
+    pub(crate) fn has_capability(&self, cx: &mut Context, capability: u32) -> bool {
+        let Some(proc) = self.proc else { return false };
+        let message = Message::new(&[proc::IDS_OF, u64::from(cx.request.sender)]);
+        let pid = match cx.transport.call(proc, message) {
+            Ok(words) if (words[0] as i64) > 0 => words[0],
+            // No process: a component, which has what its manifest line gives it.
+            _ => return cx.request.label == 0,
+        };
+        let mut bytes = [0; proc::Status::BYTES];
+        let message = Message::new(&[proc::STATUS, pid]).input(&mut bytes);
+        match cx.transport.call(proc, message) {
+            Ok([0, ..]) => proc::Status::from_bytes(&bytes).creds.has(capability),
+            _ => false,
+        }
+    }
+
+    // ---- beginning and end
+
+    fn make<'a>(&mut self, cx: &mut Context, handles: &mut Handles<Self>) -> Answer<Reply<'a>> {
+        let [_, family, kind, protocol, flags, ..] = cx.request.words;
+        if !matches!(family, INET | INET6) {
+            return fail(EAFNOSUPPORT);
+        }
+        let protocol = match (kind, protocol) {
+            (STREAM, 0 | 6) => protocol::TCP,
+            (DATAGRAM, 0 | 17) => protocol::UDP,
+            (RAW, _) if !self.has_capability(cx, capability::NET_RAW) => return fail(EPERM),
+            (STREAM | DATAGRAM | RAW, _) => return fail(EPROTONOSUPPORT),
+            _ => return fail(EINVAL),
+        };
+        let (uid, gid, payer) = (cx.uid(), cx.gid(), cx.payer());
+        handles.room(cx, 1)?;
+        let ino = self.next_ino();
+        let socket = Socket::new((family, kind, protocol), ino, (uid, gid, payer));
+        let index = self.add_socket(cx, socket)?;
+        let flags = o::RDWR | flags & o::NONBLOCK;
+        let badge = handles.insert(cx, Node::Socket(index), flags, kind::INTERNET, ())?;
+        Ok(Reply::new(&[0]).mint(badge))
+    }
+
+    fn next_ino(&mut self) -> u64 {
+        self.last_ino += 1;
+        self.last_ino
+    }
+
+    fn add_socket(&mut self, cx: &mut Context, socket: Socket) -> Answer<u32> {
+        let payer = socket.payer;
+        cx.charge(payer, SOCKET_COST)?;
+        match self.sockets.insert(socket) {
+            Some(index) => Ok(index),
+            None => {
+                cx.refund(payer, SOCKET_COST);
+                fail(ENOMEM)
+            }
+        }
+    }
+
+    /// Nobody has the socket any more.
+    fn end(&mut self, cx: &mut Context, index: u32) {
+        let Some(socket) = self.sockets.get(index) else {
+            return;
+        };
+        let (options, payer) = (socket.options, socket.payer);
+        match socket.state {
+            State::Fresh => {}
+            State::Listening(_) => self.end_listening(cx, index),
+            State::Stream(at) => self.close_stream(cx, at, &options),
+            State::Datagram(_) => {
+                while self.take_datagram(cx, index).is_some() {}
+                self.disconnect_datagram(cx, index);
+                self.unlist_datagram(index);
+            }
+        }
+        if let Some(claim) = self.sockets.get_mut(index).and_then(|s| s.claim.take()) {
+            self.ports.remove(&claim);
+        }
+        self.sockets.remove(index);
+        cx.refund(payer, SOCKET_COST);
+        cx.wake(key(index, READABLE));
+        cx.wake(key(index, WRITABLE));
+        self.pump(cx);
+    }
+
+    fn shut_down<'a>(&mut self, cx: &mut Context, index: u32) -> Answer<Reply<'a>> {
+        let how = cx.request.words[1];
+        if how > 2 {
+            return fail(EINVAL);
+        }
+        let socket = self.socket_mut(index)?;
+        if socket.is_stream() {
+            self.shut_stream(cx, index, how)?;
+            return Ok(Reply::result(0));
+        }
+        socket.reads &= how == 1;
+        socket.writes &= how == 0;
+        let connected = socket.remote.is_some();
+        cx.wake(key(index, READABLE));
+        cx.wake(key(index, WRITABLE));
+        match connected {
+            true => Ok(Reply::result(0)),
+            false => fail(ENOTCONN),
+        }
+    }
+
+    fn accept<'a>(
+        &mut self,
+        cx: &mut Context,
+        handles: &mut Handles<Self>,
+        index: u32,
+    ) -> Answer<Reply<'a>> {
+        handles.room(cx, 1)?;
+        let socket = self.socket_mut(index)?;
+        if !socket.is_stream() {
+            return fail(EOPNOTSUPP);
+        }
+        let (family, options, limits) = (socket.family, socket.options, socket.limits);
+        let Some(listener) = socket.listener_mut() else {
+            return fail(EINVAL);
+        };
+        let Some(at) = listener.ready.front().copied() else {
+            return Err(Failure::Wait(key(index, READABLE)));
+        };
+        let (uid, gid, payer) = (cx.uid(), cx.gid(), cx.payer());
+        let ino = self.next_ino();
+        let mut new = Socket::new((family, STREAM, protocol::TCP), ino, (uid, gid, payer));
+        if let Some(stream) = self.streams.get(at) {
+            let ends = stream.ends;
+            new.local = Endpoint::new(Address(ends.local), ends.local_port);
+            new.remote = Some(stream.remote());
+        }
+        (new.options, new.limits, new.state) = (options, limits, State::Stream(at));
+        (new.address_bound, new.port_bound) = (true, true);
+        let made = self.add_socket(cx, new)?;
+        let socket = self.socket_mut(index)?;
+        if let Some(listener) = socket.listener_mut() {
+            listener.ready.pop_front();
+        }
+        if let Some(stream) = self.streams.get_mut(at) {
+            (stream.socket, stream.listener) = (Some(made), None);
+        }
+        let flags = o::RDWR | cx.request.words[1] & o::NONBLOCK;
+        let badge = handles.insert(cx, Node::Socket(made), flags, kind::INTERNET, ())?;
+        Ok(Reply::new(&[0]).mint(badge))
+    }
+
+    fn connect(&mut self, cx: &mut Context, index: u32, nonblocking: bool) -> Answer<()> {
+        let [_, low, high, word, ..] = cx.request.words;
+        let family = word >> 16 & 0xffff;
+        let socket = self.socket(index)?;
+        let stream = socket.is_stream();
+        if family == 0 {
+            match stream {
+                true => self.disconnect_stream(cx, index),
+                false => self.connect_datagram(cx, index, None)?,
+            }
+            return Ok(());
+        }
+        let address = Address::of_words(low, high);
+        // A datagram socket of IPv6 takes an address of IPv4 as it is.
+        let other = !stream && family == INET;
+        if family != socket.family && !other || socket.is_v4() && !address.is_v4() {
+            return fail(EAFNOSUPPORT);
+        }
+        let to = Endpoint::new(address, word as u16);
+        match stream {
+            true => self.connect_stream(cx, index, to, nonblocking),
+            false => self.connect_datagram(cx, index, Some(to)),
+        }
+    }
+
+    /// connect(2) to AF_UNSPEC: the connection is reset, and the socket is as new.
+    fn disconnect_stream(&mut self, cx: &mut Context, index: u32) {
+        match self.sockets.get(index).map(|socket| &socket.state) {
+            Some(State::Stream(at)) => {
+                let at = *at;
+                if let Some(stream) = self.streams.get_mut(at) {
+                    stream.block.abort();
+                }
+                self.forget_stream(cx, index);
+                self.pump(cx);
+            }
+            Some(State::Listening(_)) => self.end_listening(cx, index),
+            _ => {}
+        }
+    }
+
+    // ---- requests that wait
+
+    /// A request would wait: as it is, or over because it must not (any more).
+    fn waits(&mut self, cx: &mut Context, key: u64, limit: u64, nonblocking: bool) -> Answer<u64> {
+        let now = match limit {
+            0 => 0,
+            _ => cx.transport.monotonic(),
+        };
+        let token = cx.request.token;
+        if nonblocking || limit != 0 && self.timeouts.over(token, limit, now, key) {
+            self.timeouts.ended(token);
+            return match cx.progress {
+                done if done != 0 && cx.progress_is_result => Ok(done),
+                _ => fail(EAGAIN),
+            };
+        }
+        if let Some(first) = self.timeouts.first() {
+            cx.wake_by(first);
+        }
+        Err(Failure::Wait(key))
+    }
+
+    /// What [`Net::waits`] makes of a result.
+    fn settle<T>(
+        &mut self,
+        cx: &mut Context,
+        result: Answer<T>,
+        limit: u64,
+        nonblocking: bool,
+        value: impl FnOnce(u64) -> T,
+    ) -> Answer<T> {
+        match result {
+            Err(Failure::Wait(key)) => self.waits(cx, key, limit, nonblocking).map(value),
+            other => {
+                self.timeouts.ended(cx.request.token);
+                other
+            }
+        }
+    }
+
+    // ---- sending and receiving
+
+    fn sent(&self, cx: &Context) -> Answer<Sent> {
+        let [_, flags, low, high, port, from_low, from_high, more] = cx.request.words;
+        let mut sent = Sent::default();
+        if flags & with::ADDRESS != 0 {
+            // AF_UNSPEC is AF_INET here, as on Linux.
+            if !matches!(port >> 16 & 0xffff, 0 | INET | INET6) {
+                return fail(EAFNOSUPPORT);
+            }
+            sent.to = Some(Endpoint::new(Address::of_words(low, high), port as u16));
+        }
+        if flags & with::SOURCE != 0 {
+            sent.from = Some(Address::of_words(from_low, from_high));
+            sent.interface = more as u32;
+        }
+        sent.ttl = (flags & with::TTL != 0).then_some((more >> 32) as u8);
+        sent.tos = (flags & with::TOS != 0).then_some((more >> 40) as u8);
+        Ok(sent)
+    }
+
+    fn send(
+        &mut self,
+        cx: &mut Context,
+        index: u32,
+        length: usize,
+        flags: u64,
+        sent: &Sent,
+    ) -> Answer<usize> {
+        match self.socket(index)?.is_stream() {
+            // An address is not looked at, as on Linux.
+            true => self.send_stream(cx, index, length, flags),
+            false if flags & msg::OOB != 0 => fail(EOPNOTSUPP),
+            false => {
+                let done = self.send_datagram(cx, index, length, sent)?;
+                self.pump(cx);
+                Ok(done)
+            }
+        }
+    }
+
+    /// A datagram to receive: taken, or (`peek`) only looked at. Its length; None: nothing will come.
+    fn next_datagram(&mut self, cx: &mut Context, index: u32, peek: bool) -> Answer<Option<usize>> {
+        let socket = self.socket_mut(index)?;
+        if let Some(error) = socket.take_error() {
+            return fail(error);
+        }
+        let reads = socket.reads;
+        let first = socket.queue_mut().and_then(|queue| queue.waiting.front());
+        let Some(first) = first else {
+            return match reads {
+                true => Err(Failure::Wait(key(index, READABLE))),
+                false => Ok(None),
+            };
+        };
+        let length = first.bytes().len();
+        if !peek {
+            self.taken = self.take_datagram(cx, index);
+        }
+        Ok(Some(length))
+    }
+
+    fn looked_at(&self, index: u32, peek: bool) -> Option<&Datagram> {
+        match peek {
+            false => self.taken.as_ref(),
+            true => match &self.sockets.get(index)?.state {
+                State::Datagram(queue) => queue.waiting.front(),
+                _ => None,
+            },
+        }
+    }
+
+    fn receive<'a>(
+        &'a mut self,
+        cx: &mut Context,
+        index: u32,
+        nonblocking: bool,
+    ) -> Answer<Reply<'a>> {
+        let flags = cx.request.words[1];
+        let (peek, all) = (flags & msg::PEEK != 0, flags & msg::WAITALL != 0);
+        let nonblocking = nonblocking || flags & msg::DONTWAIT != 0;
+        let length = cx.request.in_len.min(fs::DATA_MAX);
+        let socket = self.socket(index)?;
+        let limit = socket.limits.receive;
+        if !socket.is_stream() {
+            let result = match flags & msg::OOB {
+                0 => self.next_datagram(cx, index, peek),
+                _ => fail(EOPNOTSUPP),
+            };
+            let found = self.settle(cx, result, limit, nonblocking, |_| None)?;
+            return self.give_datagram(index, found, length, flags);
+        }
+        if flags & msg::OOB != 0 {
+            let byte = self.take_urgent(index, peek)?;
+            self.scratch.clear();
+            self.scratch.push(byte);
+            let count = length.min(1);
+            return Ok(Reply::new(&[count as u64, msg::OOB]).data(&self.scratch[..count]));
+        }
+        let before = (cx.progress as usize).min(length);
+        let found = match self.stream_available(index, length - before, all && !peek) {
+            Err(Failure::Wait(key)) => {
+                let done = self.waits(cx, key, limit, nonblocking)?;
+                return Ok(Reply::result(done as i64));
+            }
+            Err(Failure::Errno(_)) if before != 0 => 0,
+            Err(other) => {
+                self.timeouts.ended(cx.request.token);
+                return Err(other);
+            }
+            Ok(found) => found,
+        };
+        let State::Stream(at) = self.socket(index)?.state else {
+            return fail(ENOTCONN);
+        };
+        let skips = flags & msg::TRUNC != 0;
+        let [first, second] = match self.streams.get(at) {
+            Some(stream) if !skips => stream.receive.pieces(0, found),
+            _ => [&[][..]; 2],
+        };
+        let enough = found == 0 || before + found >= length;
+        if all && !peek && !enough {
+            // What is there goes to the caller now.
+            cx.store(before, first)?;
+            cx.store(before + first.len(), second)?;
+            self.stream_took(cx, index, found);
+            cx.progress = (before + found) as u64;
+            cx.progress_is_result = true;
+            let ended = matches!(self.stream_available(index, 1, false), Ok(0));
+            if ended {
+                return Ok(Reply::result((before + found) as i64));
+            }
+            let done = self.waits(cx, key(index, READABLE), limit, nonblocking)?;
+            return Ok(Reply::result(done as i64));
+        }
+        self.timeouts.ended(cx.request.token);
+        let mut offset = before;
+        if !second.is_empty() {
+            cx.store(before, first)?;
+            offset += first.len();
+        }
+        if !peek {
+            self.stream_took(cx, index, found);
+        }
+        let mut reply = Reply::new(&[(before + found) as u64]);
+        if let (Some(stream), false) = (self.streams.get(at), skips) {
+            let given = stream.receive.given(found, peek);
+            reply = reply.data(given);
+            reply.offset = offset as u64;
+        }
+        Ok(reply)
+    }
+
+    fn give_datagram(
+        &self,
+        index: u32,
+        found: Option<usize>,
+        length: usize,
+        flags: u64,
+    ) -> Answer<Reply<'_>> {
+        let peek = flags & msg::PEEK != 0;
+        let (Some(whole), Some(datagram)) = (found, self.looked_at(index, peek)) else {
+            return Ok(Reply::result(0));
+        };
+        let count = whole.min(length);
+        let mut words = [0; 8];
+        words[0] = match flags & msg::TRUNC {
+            0 => count as u64,
+            _ => whole as u64,
+        };
+        words[1] = with::ADDRESS | if whole > length { msg::TRUNC } else { 0 };
+        [words[2], words[3]] = datagram.from.address.words();
+        words[4] = u64::from(datagram.from.port) | self.socket(index)?.family << 16;
+        if datagram.from.address.is_link_local() {
+            words[4] |= u64::from(datagram.interface) << 32;
+        }
+        words[1] |= self.socket(index)?.options.told(datagram.to.is_v4());
+        [words[5], words[6]] = datagram.to.words();
+        words[7] = u64::from(datagram.interface)
+            | u64::from(datagram.ttl) << 32
+            | u64::from(datagram.tos) << 40;
+        Ok(Reply::new(&words).data(&datagram.bytes()[..count]))
+    }
+
+    fn name<'a>(&self, index: u32, whose: u64) -> Answer<Reply<'a>> {
+        let socket = self.socket(index)?;
+        let connected = match socket.state {
+            State::Stream(at) => {
+                let stream = self.streams.get(at);
+                stream.is_some_and(|stream| stream.connected && !stream.over)
+            }
+            _ => true,
+        };
+        let of = match whose {
+            0 => socket.local,
+            _ => match socket.remote.filter(|_| connected) {
+                Some(remote) => remote,
+                None => return fail(ENOTCONN),
+            },
+        };
+        let [low, high] = of.address.words();
+        let scope = match of.address.is_link_local() {
+            true => u64::from(socket.scope),
+            false => 0,
+        };
+        let word = u64::from(of.port) | socket.family << 16 | scope << 32;
+        Ok(Reply::new(&[0, low, high, word]))
+    }
+
+    /// What is begun before each request, and left behind.
+    fn begin(&mut self, cx: &mut Context) {
+        if !self.trim.is_empty() {
+            self.trim(cx);
+        }
+        self.taken = None;
+    }
+}
+
+impl Server for Net {
+    type Node = Node;
+    type State = ();
+
+    fn root(&mut self, _: u64) -> Node {
+        Node::Root
+    }
+
+    fn meta(&mut self, node: Node) -> Answer<Meta> {
+        Ok(match node {
+            Node::Socket(index) => {
+                let socket = self.socket(index)?;
+                Meta {
+                    mode: s::IFSOCK | 0o777,
+                    ino: socket.ino,
+                    uid: socket.uid,
+                    gid: socket.gid,
+                    ..Meta::default()
+                }
+            }
+            Node::Root => Meta {
+                mode: s::IFDIR | 0o555,
+                ino: 1,
+                ..Meta::default()
+            },
+        })
+    }
+
+    fn label(&mut self, node: Node, into: &mut [u8]) -> Option<usize> {
+        let Node::Socket(index) = node else {
+            return None;
+        };
+        let mut digits = [0; 20];
+        let number = decimal(self.sockets.get(index)?.ino, &mut digits);
+        let mut at = 0;
+        for part in [b"socket:[", number, b"]"] {
+            into.get_mut(at..at + part.len())?.copy_from_slice(part);
+            at += part.len();
+        }
+        Some(at)
+    }
+
+    fn open(&mut self, _: &mut Context, node: Node, _: u64, _: &mut ()) -> Answer<Opened<Node>> {
+        match node {
+            Node::Root => Ok(Opened {
+                node,
+                kind: kind::DIRECTORY,
+            }),
+            // Also again, through /proc/self/fd.
+            Node::Socket(_) => fail(ENXIO),
+        }
+    }
+
+    fn close(&mut self, cx: &mut Context, handle: Handle<Self>) {
+        self.begin(cx);
+        if let (Node::Socket(index), 0) = (handle.node, handle.flags & o::PATH) {
+            self.end(cx, index);
+            self.alarm(cx);
+        }
+    }
+
+    fn read<'a>(
+        &'a mut self,
+        cx: &mut Context,
+        handle: &'a mut Handle<Self>,
+        _: u64,
+        length: usize,
+    ) -> Answer<Data<'a>> {
+        self.begin(cx);
+        let Node::Socket(index) = handle.node else {
+            return fail(EBADF);
+        };
+        let peek = cx.request.words[2] & fs::PEEK != 0;
+        let nonblocking = handle.nonblocking() || cx.request.words[2] & NOWAIT != 0;
+        let socket = self.socket(index)?;
+        let limit = socket.limits.receive;
+        if !socket.is_stream() {
+            let result = self.next_datagram(cx, index, peek);
+            let found = self.settle(cx, result, limit, nonblocking, |_| None)?;
+            let datagram = found.and_then(|_| self.looked_at(index, peek));
+            let bytes = datagram.map_or(&[][..], |datagram| datagram.bytes());
+            return Ok(Data::from(&bytes[..bytes.len().min(length)]));
+        }
+        let result = self.stream_available(index, length, false);
+        let found = self.settle(cx, result, limit, nonblocking, |_| 0)?;
+        let State::Stream(at) = self.socket(index)?.state else {
+            return fail(ENOTCONN);
+        };
+        let mut done = 0;
+        if let Some(stream) = self.streams.get(at) {
+            let [first, second] = stream.receive.pieces(0, found);
+            if !second.is_empty() {
+                cx.store(0, first)?;
+                done = first.len();
+            }
+        }
+        if !peek && found != 0 {
+            self.stream_took(cx, index, found);
+        }
+        let rest = match self.streams.get(at) {
+            Some(stream) => stream.receive.given(found, peek),
+            None => &[],
+        };
+        Ok(Data { done, rest })
+    }
+
+    fn write(
+        &mut self,
+        cx: &mut Context,
+        handle: &mut Handle<Self>,
+        _: u64,
+        length: usize,
+    ) -> Answer<usize> {
+        self.begin(cx);
+        let Node::Socket(index) = handle.node else {
+            return fail(EBADF);
+        };
+        let result = self.send(cx, index, length, 0, &Sent::default());
+        let limit = self.socket(index)?.limits.send;
+        let nonblocking = handle.nonblocking() || cx.request.words[2] & NOWAIT != 0;
+        let result = self.settle(cx, result, limit, nonblocking, |done| done as usize);
+        self.alarm(cx);
+        result
+    }
+
+    fn poll(&mut self, _: &mut Context, handle: &mut Handle<Self>) -> Answer<Readiness> {
+        let Node::Socket(index) = handle.node else {
+            return Ok(Readiness {
+                ready: 0,
+                keys: [0; 2],
+            });
+        };
+        let socket = self.socket(index)?;
+        let mut ready = socket.ready();
+        if let State::Stream(at) = socket.state {
+            if let Some(stream) = self.streams.get(at) {
+                ready |= stream.ready(socket.reads, socket.writes);
+            }
+        }
+        Ok(Readiness {
+            ready,
+            keys: [key(index, READABLE), key(index, WRITABLE)],
+        })
+    }
+
+    fn ioctl<'a>(
+        &'a mut self,
+        _: &mut Context,
+        handle: &'a mut Handle<Self>,
+        request: u64,
+        _: u64,
+    ) -> Answer<Reply<'a>> {
+        let Node::Socket(index) = handle.node else {
+            return fail(ENOTTY);
+        };
+        let socket = self.socket(index)?;
+        let stream = match socket.state {
+            State::Stream(at) => self.streams.get(at),
+            _ => None,
+        };
+        let count = match (request, &socket.state) {
+            (FIONREAD | TIOCOUTQ, State::Listening(_)) => return fail(EINVAL),
+            (FIONREAD, State::Datagram(queue)) => {
+                queue.waiting.front().map_or(0, |first| first.bytes().len()) as u32
+            }
+            (FIONREAD, _) => stream.map_or(0, |stream| stream.block.unread()),
+            (TIOCOUTQ, _) => stream.map_or(0, |stream| stream.block.unacknowledged()),
+            (SIOCATMARK, State::Datagram(_)) => return fail(ENOTTY),
+            (SIOCATMARK, _) => {
+                let mark = stream.and_then(|stream| stream.block.urgent_offset());
+                (mark == Some(0)) as u32
+            }
+            _ => return fail(ENOTTY),
+        };
+        self.scratch.clear();
+        self.scratch.extend_from_slice(&count.to_le_bytes());
+        Ok(Reply::result(0).data(&self.scratch))
+    }
+
+    fn special<'a>(
+        &'a mut self,
+        cx: &mut Context,
+        handles: &mut Handles<Self>,
+    ) -> Answer<Reply<'a>> {
+        self.begin(cx);
+        let operation = cx.request.words[0];
+        if cx.request.badge == 0 {
+            return match operation {
+                net::SOCKET => self.make(cx, handles),
+                _ => fail(EBADF),
+            };
+        }
+        let handle = handles.get(cx.request.badge);
+        let (node, nonblocking) = match handle {
+            Some(handle) if handle.flags & o::PATH == 0 => (handle.node, handle.nonblocking()),
+            _ => return fail(EBADF),
+        };
+        let Node::Socket(index) = node else {
+            return fail(ENOTSOCK);
+        };
+        match operation {
+            net::SEND => {
+                let flags = cx.request.words[1];
+                let sent = self.sent(cx)?;
+                let length = cx.request.out_len.min(fs::DATA_MAX);
+                let result = self.send(cx, index, length, flags, &sent);
+                let limit = self.socket(index)?.limits.send;
+                let nonblocking = nonblocking || flags & msg::DONTWAIT != 0;
+                let result = self.settle(cx, result, limit, nonblocking, |done| done as usize);
+                self.alarm(cx);
+                result.map(|done| Reply::result(done as i64))
+            }
+            net::RECEIVE => self.receive(cx, index, nonblocking),
+            net::ACCEPT => {
+                let result = self.accept(cx, handles, index);
+                let limit = self.socket(index)?.limits.receive;
+                self.settle(cx, result, limit, nonblocking, |_| Reply::result(0))
+            }
+            net::CONNECT => {
+                let result = self.connect(cx, index, nonblocking);
+                let limit = self.socket(index)?.limits.send;
+                let waits = matches!(result, Err(Failure::Wait(_)));
+                let result = self.settle(cx, result, limit, nonblocking, |_| ());
+                self.alarm(cx);
+                match result {
+                    // SO_SNDTIMEO is over, but the connection goes on.
+                    Err(Failure::Errno(EAGAIN)) if waits => fail(EINPROGRESS),
+                    other => other.map(|()| Reply::result(0)),
+                }
+            }
+            net::BIND => self.bind(cx, index).map(|()| Reply::result(0)),
+            net::LISTEN => self.listen(cx, index).map(|()| Reply::result(0)),
+            net::SHUTDOWN => {
+                let result = self.shut_down(cx, index);
+                self.alarm(cx);
+                result
+            }
+            net::GET_OPTION => self.get_option(cx, index),
+            net::SET_OPTION => {
+                self.set_option(cx, index)?;
+                self.pump(cx);
+                self.alarm(cx);
+                Ok(Reply::result(0))
+            }
+            net::NAME => self.name(index, cx.request.words[1]),
+            _ => fail(ENOSYS),
+        }
+    }
+
+    fn cancelled(&mut self, cx: &mut Context) {
+        self.timeouts.ended(cx.request.token);
+    }
+
+    fn tick(&mut self, cx: &mut Context) {
+        self.begin(cx);
+        self.pump(cx);
+        self.time_passes(cx);
+        self.pump(cx);
+        let now = cx.transport.monotonic();
+        while let Some(key) = self.timeouts.next_over(now) {
+            cx.wake(key);
+        }
+        if let Some(first) = self.timeouts.first() {
+            cx.wake_by(first);
+        }
+        self.alarm(cx);
+    }
+}

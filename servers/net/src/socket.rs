@@ -1,0 +1,160 @@
+//! A socket: what a handle leads to. What a connection is, which may outlive it, is [`crate::stream`]'s.
+
+use crate::address::{Address, Endpoint};
+use crate::datagram::Queue;
+use crate::options::Options;
+use crate::ports::Claim;
+use alloc::collections::VecDeque;
+use cairn_idl::fs::poll;
+use cairn_idl::net::{INET, STREAM};
+use cairn_resmgr::timeouts::Limits;
+
+/// What listens.
+pub struct Listener {
+    pub backlog: usize,
+    /// Connections that wait to be accepted.
+    pub ready: VecDeque<u32>,
+    /// Half-open ones, which are elsewhere.
+    pub halves: usize,
+    /// Where it stands among those that share its port.
+    pub place: usize,
+}
+
+pub enum State {
+    /// A stream socket that is nothing yet, or nothing any more.
+    Fresh,
+    Listening(Listener),
+    Stream(u32),
+    Datagram(Queue),
+}
+
+pub struct Socket {
+    pub family: u64,
+    pub kind: u64,
+    pub protocol: u8,
+    pub ino: u64,
+    pub uid: u32,
+    pub gid: u32,
+    /// Whom all that is kept for it is charged to.
+    pub payer: u32,
+    /// Its port is 0 if it has none.
+    pub local: Endpoint,
+    pub scope: u32,
+    pub remote: Option<Endpoint>,
+    /// Its own part of a port; a connection has another one.
+    pub claim: Option<Claim>,
+    /// The address was asked for, not only found by a route; the port too.
+    pub address_bound: bool,
+    pub port_bound: bool,
+    pub state: State,
+    pub options: Options,
+    pub limits: Limits,
+    /// What the next call is told, once.
+    pub error: i64,
+    pub reads: bool,
+    pub writes: bool,
+}
+
+impl Socket {
+    pub fn new(
+        (family, kind, protocol): (u64, u64, u8),
+        ino: u64,
+        (uid, gid, payer): (u32, u32, u32),
+    ) -> Socket {
+        let any = match family {
+            INET => Address::ANY_V4,
+            _ => Address::ANY,
+        };
+        Socket {
+            family,
+            kind,
+            protocol,
+            ino,
+            uid,
+            gid,
+            payer,
+            local: Endpoint::new(any, 0),
+            scope: 0,
+            remote: None,
+            claim: None,
+            address_bound: false,
+            port_bound: false,
+            state: match kind {
+                STREAM => State::Fresh,
+                _ => State::Datagram(Queue::default()),
+            },
+            options: Options::new(kind),
+            limits: Limits::default(),
+            error: 0,
+            reads: true,
+            writes: true,
+        }
+    }
+
+    pub fn is_v4(&self) -> bool {
+        self.family == INET
+    }
+
+    pub fn is_stream(&self) -> bool {
+        self.kind == STREAM
+    }
+
+    /// Packets of IPv4 are for it as well as those of IPv6.
+    pub fn is_dual(&self) -> bool {
+        !self.is_v4() && !self.options.only_v6
+    }
+
+    pub fn listener(&self) -> Option<&Listener> {
+        match &self.state {
+            State::Listening(listener) => Some(listener),
+            _ => None,
+        }
+    }
+
+    pub fn listener_mut(&mut self) -> Option<&mut Listener> {
+        match &mut self.state {
+            State::Listening(listener) => Some(listener),
+            _ => None,
+        }
+    }
+
+    pub fn queue_mut(&mut self) -> Option<&mut Queue> {
+        match &mut self.state {
+            State::Datagram(queue) => Some(queue),
+            _ => None,
+        }
+    }
+
+    pub fn take_error(&mut self) -> Option<i64> {
+        match core::mem::take(&mut self.error) {
+            0 => None,
+            number => Some(number),
+        }
+    }
+
+    /// Of one that has no connection.
+    pub fn ready(&self) -> u64 {
+        const READABLE: u64 = poll::IN | poll::RDNORM;
+        const WRITABLE: u64 = poll::OUT | poll::WRNORM;
+        let error = if self.error != 0 { poll::ERR } else { 0 };
+        match &self.state {
+            State::Listening(listener) if listener.ready.is_empty() => error,
+            State::Listening(_) => error | READABLE,
+            State::Fresh => error | WRITABLE | poll::HUP,
+            State::Stream(_) => error,
+            State::Datagram(queue) => {
+                let mut ready = error | WRITABLE;
+                if !queue.is_empty() {
+                    ready |= READABLE;
+                }
+                if !self.reads {
+                    ready |= READABLE | poll::RDHUP;
+                    if !self.writes {
+                        ready |= poll::HUP;
+                    }
+                }
+                ready
+            }
+        }
+    }
+}

@@ -1,0 +1,1071 @@
+//! Connections: the control block of [`cairn_tcp`], its text, and what its socket is told. A connection may be without a socket: until it is accepted, and after its socket was closed.
+
+use crate::address::{Address, Endpoint};
+use crate::listener::Half;
+use crate::options::Options;
+use crate::packet::{protocol, Header, Packet};
+use crate::ports::{Claim, Ports};
+use crate::ring::{Ring, SMALLEST};
+use crate::server::{errno_of, fail, key, Net, READABLE, WRITABLE};
+use crate::socket::State;
+use crate::timers::Owner;
+use cairn_idl::errno::*;
+use cairn_idl::fs::poll;
+use cairn_idl::net::msg;
+use cairn_resmgr::server::Answer;
+use cairn_resmgr::{Context, Failure};
+use cairn_tcp::connection::{Config, Connection, Events, State as Tcp};
+use cairn_tcp::input::{Arrival, Icmp};
+use cairn_tcp::secret::Ends;
+use cairn_tcp::segment::{checksum, Segment, HEADER_MAX};
+use cairn_tcp::seq::Seq;
+use cairn_tcp::time::Time;
+use cairn_tcp::time_wait::{self, TimeWait};
+
+/// What is asked of memory for one, beside its text.
+pub const COST: usize = size_of::<Stream>() + 160;
+pub const WAIT_COST: usize = size_of::<Wait>() + 120;
+/// Least that the send ring may hold, and most that it grows to by itself.
+const SEND_LEAST: u32 = 262_144;
+const SEND_MOST: u32 = 4 << 20;
+
+pub struct Stream {
+    pub block: Connection,
+    pub ends: Ends,
+    pub send: Ring,
+    pub receive: Ring,
+    /// Whose it is; the listener in whose queue it waits.
+    pub socket: Option<u32>,
+    pub listener: Option<u32>,
+    pub payer: u32,
+    pub uid: u32,
+    pub claim: Option<Claim>,
+    pub timer: u32,
+    pub error: i64,
+    pub connected: bool,
+    /// connect(2) has said so.
+    pub told: bool,
+    /// The peer sends nothing more.
+    pub ended: bool,
+    /// It is closed, or a record in TIME-WAIT.
+    pub over: bool,
+    /// Segments find it.
+    pub listed: bool,
+    pub urgent_taken: bool,
+    pub inline: bool,
+    /// What its packets have: time to live, type of service.
+    pub ttl: u8,
+    pub tos: u8,
+    pub device: u32,
+    pub send_limit: u32,
+    pub receive_limit: u32,
+    pub receive_low: u32,
+}
+
+/// A connection in TIME-WAIT.
+pub struct Wait {
+    pub record: TimeWait,
+    pub ends: Ends,
+    pub claim: Option<Claim>,
+    pub payer: u32,
+    pub uid: u32,
+    pub timer: u32,
+}
+
+/// What two ends have here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    Stream(u32),
+    Half(u32),
+    Wait(u32),
+}
+
+impl Stream {
+    /// What the block, and the packets, must know of its socket's options.
+    pub fn take_options(&mut self, options: &Options, now: Time) {
+        let block = &mut self.block;
+        block.set_no_delay(options.no_delay);
+        block.set_cork(options.cork);
+        block.set_user_timeout(options.user_timeout);
+        block.set_syn_retries(options.syn_count.min(127) as u8);
+        block.set_algorithm(options.algorithm);
+        block.set_keep_alive(
+            options.keep_alive,
+            options.keep_idle,
+            options.keep_interval,
+            options.keep_count.min(255) as u8,
+            now,
+        );
+        let v4 = Address(self.ends.local).is_v4();
+        self.inline = options.inline;
+        self.receive_low = options.receive_low;
+        self.device = options.device;
+        self.ttl = if v4 { options.ttl } else { options.hops };
+        self.tos = if v4 {
+            options.tos
+        } else {
+            options.traffic_class
+        };
+        self.send_limit = match options.send_fixed {
+            true => options.send_buffer,
+            false => 0,
+        };
+        self.receive_limit = match options.receive_fixed {
+            true => options.receive_buffer,
+            false => 0,
+        };
+    }
+
+    /// Most bytes that the send ring may hold.
+    fn capacity(&self) -> u32 {
+        match self.send_limit {
+            0 => self.block.send_space_wanted().clamp(SEND_LEAST, SEND_MOST),
+            fixed => fixed,
+        }
+    }
+
+    fn is_writable(&self) -> bool {
+        let capacity = self.capacity();
+        self.block.unacknowledged() < capacity - capacity / 3
+    }
+
+    pub fn remote(&self) -> Endpoint {
+        Endpoint::new(Address(self.ends.remote), self.ends.remote_port)
+    }
+
+    /// poll(2), but for what the socket itself says. `reads`, `writes`: it was not shut down.
+    pub fn ready(&self, reads: bool, writes: bool) -> u64 {
+        let mut ready = 0;
+        if self.error != 0 {
+            ready |= poll::ERR;
+        }
+        if !self.connected && !self.over {
+            return ready;
+        }
+        let ended = self.ended || !reads || self.over;
+        if (ended && !writes) || self.over {
+            ready |= poll::HUP;
+        }
+        if ended {
+            ready |= poll::IN | poll::RDNORM | poll::RDHUP;
+        }
+        if self.block.unread() >= self.receive_low {
+            ready |= poll::IN | poll::RDNORM;
+        }
+        if !writes || self.over || self.is_writable() {
+            ready |= poll::OUT | poll::WRNORM;
+        }
+        if self.block.urgent_offset().is_some() && !self.urgent_taken {
+            ready |= poll::PRI;
+        }
+        ready
+    }
+}
+
+impl Net {
+    // ---- beginning and end
+
+    /// How connections of this socket's begin that go this way.
+    pub(crate) fn config(options: &Options, mtu: u32, v4: bool) -> Config {
+        let headers = if v4 { 40 } else { 60 };
+        let mut config = Config {
+            // A whole packet's length has 16 bits.
+            mss: mtu.min(65_535).saturating_sub(headers).max(536) as u16,
+            receive_space: options.receive_buffer,
+            ..Config::default()
+        };
+        if options.receive_fixed {
+            config.receive_space_max = options.receive_buffer;
+        }
+        if options.max_segment > 0 {
+            config.mss = config.mss.min(options.max_segment);
+        }
+        config.algorithm = options.algorithm;
+        config.syn_retries = options.syn_count.min(127) as u8;
+        config
+    }
+
+    /// A new connection, found by its ends. What it costs is charged.
+    pub(crate) fn add_stream(
+        &mut self,
+        cx: &mut Context,
+        (block, ends): (Connection, Ends),
+        options: &Options,
+        claim: Claim,
+        payer: u32,
+    ) -> Answer<u32> {
+        let now = self.now(cx);
+        cx.charge(payer, COST)?;
+        let made = self.try_add_stream((block, ends), claim, payer);
+        let Some(at) = made else {
+            cx.refund(payer, COST);
+            return fail(ENOBUFS);
+        };
+        if let Some(stream) = self.streams.get_mut(at) {
+            stream.take_options(options, now);
+        }
+        Ok(at)
+    }
+
+    fn try_add_stream(
+        &mut self,
+        (block, ends): (Connection, Ends),
+        claim: Claim,
+        payer: u32,
+    ) -> Option<u32> {
+        if !self.streams.reserve() || !self.connections.reserve() || !self.ports.add(&claim) {
+            return None;
+        }
+        // Its number is known when it is there.
+        let Some(timer) = self.timers.add(Owner::Stream(u32::MAX)) else {
+            self.ports.remove(&claim);
+            return None;
+        };
+        let at = self.streams.insert(Stream {
+            block,
+            ends,
+            send: Ring::default(),
+            receive: Ring::default(),
+            socket: None,
+            listener: None,
+            payer,
+            uid: claim.uid,
+            claim: Some(claim),
+            timer,
+            error: 0,
+            connected: false,
+            told: false,
+            ended: false,
+            over: false,
+            listed: true,
+            urgent_taken: false,
+            inline: false,
+            ttl: 64,
+            tos: 0,
+            device: 0,
+            send_limit: 0,
+            receive_limit: 0,
+            receive_low: 1,
+        })?;
+        self.timers.belongs_to(timer, Owner::Stream(at));
+        self.connections.insert(ends, Place::Stream(at));
+        Some(at)
+    }
+
+    /// Segments do not find it any more, and its part of the port is free.
+    fn unlist(&mut self, at: u32) {
+        let Some(stream) = self.streams.get_mut(at) else {
+            return;
+        };
+        let listed = core::mem::take(&mut stream.listed);
+        let (ends, claim) = (stream.ends, stream.claim.take());
+        if listed {
+            self.connections.remove(&ends);
+        }
+        if let Some(claim) = claim {
+            self.ports.remove(&claim);
+        }
+    }
+
+    pub(crate) fn drop_stream(&mut self, cx: &mut Context, at: u32) {
+        self.unlist(at);
+        let Some(mut stream) = self.streams.remove(at) else {
+            return;
+        };
+        self.timers.remove(stream.timer);
+        let text = stream.send.clear(0) + stream.receive.clear(0);
+        cx.refund(stream.payer, COST + text);
+    }
+
+    /// Turn it into a record in TIME-WAIT, which takes its place.
+    fn becomes_record(&mut self, cx: &mut Context, at: u32) {
+        let now = self.now(cx);
+        let Some(stream) = self.streams.get_mut(at) else {
+            return;
+        };
+        let (payer, uid, ends, claim) = (stream.payer, stream.uid, stream.ends, stream.claim);
+        let record = TimeWait::new(&stream.block, now);
+        let remaining = record.remaining(now);
+        if cx.charge(payer, WAIT_COST).is_err() {
+            // As on Linux when there are too many of them.
+            return self.unlist(at);
+        }
+        let made = self.timers.add(Owner::Wait(u32::MAX)).and_then(|timer| {
+            let wait = self.waits.insert(Wait {
+                record,
+                ends,
+                claim,
+                payer,
+                uid,
+                timer,
+            });
+            if wait.is_none() {
+                self.timers.remove(timer);
+            }
+            Some((wait?, timer))
+        });
+        let Some((wait, timer)) = made else {
+            cx.refund(payer, WAIT_COST);
+            return self.unlist(at);
+        };
+        if let Some(stream) = self.streams.get_mut(at) {
+            // The record has both from now on.
+            stream.claim = None;
+            stream.listed = false;
+        }
+        self.timers.belongs_to(timer, Owner::Wait(wait));
+        self.timers.set(timer, now.after(remaining));
+        if let Some(place) = self.connections.get_mut(&ends) {
+            *place = Place::Wait(wait);
+        }
+    }
+
+    pub(crate) fn drop_wait(&mut self, cx: &mut Context, at: u32) {
+        let Some(wait) = self.waits.remove(at) else {
+            return;
+        };
+        self.timers.remove(wait.timer);
+        self.connections.remove(&wait.ends);
+        if let Some(claim) = wait.claim {
+            self.ports.remove(&claim);
+        }
+        cx.refund(wait.payer, WAIT_COST);
+    }
+
+    // ---- segments
+
+    /// Send a segment that has no text.
+    pub(crate) fn send_segment(&mut self, cx: &mut Context, ends: &Ends, segment: &Segment) {
+        self.send_text(cx, ends, segment, ([&[], &[]], 64, 0, 0));
+    }
+
+    fn send_text(
+        &mut self,
+        cx: &mut Context,
+        ends: &Ends,
+        segment: &Segment,
+        (text, ttl, tos, device): ([&[u8]; 2], u8, u8, u32),
+    ) {
+        let header = Header {
+            source: Address(ends.local),
+            destination: Address(ends.remote),
+            protocol: protocol::TCP,
+            ttl,
+            tos,
+            whole: true,
+        };
+        let Some(way) = self.interfaces.way(&header.destination, device) else {
+            return;
+        };
+        let length = text[0].len() + text[1].len();
+        let identification = self.next_identification();
+        let mut head = [0; HEADER_MAX];
+        let Some(count) = segment.write(&mut head) else {
+            return;
+        };
+        if !self.is_loopback(way.interface) {
+            let sum = match (header.source.as_v4(), header.destination.as_v4()) {
+                (Some(source), Some(destination)) => {
+                    checksum(&source, &destination, &[&head[..count], text[0], text[1]])
+                }
+                _ => checksum(
+                    &ends.local,
+                    &ends.remote,
+                    &[&head[..count], text[0], text[1]],
+                ),
+            };
+            head[16..18].copy_from_slice(&sum.to_be_bytes());
+        }
+        let Some(mut packet) = Packet::new(&header, count + length, identification) else {
+            return;
+        };
+        packet.push(&head[..count]);
+        packet.push(text[0]);
+        packet.push(text[1]);
+        self.output(cx, packet, &way);
+    }
+
+    /// Send all that a connection has to send, and let it go if it is over.
+    pub(crate) fn flush(&mut self, cx: &mut Context, at: u32) {
+        let now = self.now(cx);
+        loop {
+            let Some(stream) = self.streams.get_mut(at) else {
+                return;
+            };
+            let Some(transmit) = stream.block.transmit(now) else {
+                break;
+            };
+            let (ends, ttl, device) = (stream.ends, stream.ttl, stream.device);
+            let tos = stream.tos & !3 | if transmit.ecn_capable { 2 } else { 0 };
+            // (Its text is borrowed while the packet is made, and nothing else changes it.)
+            let ring = core::mem::take(&mut stream.send);
+            let text = ring.pieces(transmit.offset as usize, transmit.length as usize);
+            self.send_text(cx, &ends, &transmit.segment, (text, ttl, tos, device));
+            if let Some(stream) = self.streams.get_mut(at) {
+                stream.send = ring;
+            }
+        }
+        let Some(stream) = self.streams.get_mut(at) else {
+            return;
+        };
+        if !stream.over {
+            match stream.block.state() {
+                Tcp::TimeWait => {
+                    stream.over = true;
+                    self.becomes_record(cx, at);
+                }
+                Tcp::Closed => {
+                    stream.over = true;
+                    self.unlist(at);
+                }
+                _ => {}
+            }
+        }
+        let Some(stream) = self.streams.get_mut(at) else {
+            return;
+        };
+        if stream.over && stream.socket.is_none() && stream.listener.is_none() {
+            return self.drop_stream(cx, at);
+        }
+        let (timer, deadline) = (stream.timer, stream.block.deadline());
+        self.timers.set(timer, deadline);
+    }
+
+    /// Something happened to a connection: whoever waits for it is woken.
+    pub(crate) fn happened(&mut self, cx: &mut Context, at: u32, events: Events) {
+        let Some(stream) = self.streams.get_mut(at) else {
+            return;
+        };
+        if events.has(Events::CONNECTED) {
+            stream.connected = true;
+        }
+        if events.has(Events::PEER_CLOSED) {
+            stream.ended = true;
+        }
+        if events.has(Events::URGENT) {
+            stream.urgent_taken = false;
+        }
+        if events.has(Events::FAILED) {
+            stream.error = errno_of(stream.block.error());
+        }
+        let Some(socket) = stream.socket else {
+            return;
+        };
+        let both = Events::CONNECTED.0 | Events::FAILED.0 | Events::CLOSED.0;
+        let reads = Events::READABLE.0 | Events::PEER_CLOSED.0 | Events::URGENT.0 | both;
+        if events.0 & reads != 0 {
+            cx.wake(key(socket, READABLE));
+        }
+        let room = events.has(Events::WRITABLE) && stream.is_writable();
+        if room || events.0 & (both | Events::TIME_WAIT.0) != 0 {
+            cx.wake(key(socket, WRITABLE));
+        }
+    }
+
+    /// A segment of a connection.
+    pub(crate) fn stream_arrives(
+        &mut self,
+        cx: &mut Context,
+        at: u32,
+        segment: &Segment,
+        text: &[u8],
+        ce: bool,
+    ) {
+        let now = self.now(cx);
+        let Some(stream) = self.streams.get_mut(at) else {
+            return;
+        };
+        let unread = stream.block.unread();
+        if !text.is_empty() {
+            let needed = stream.block.receive_needs(segment, text.len() as u32);
+            let needed = (unread + needed) as usize;
+            if !stream.receive.reserve(cx, stream.payer, needed) {
+                // It is lost; the peer sends it again.
+                return;
+            }
+        }
+        let arrival = stream
+            .block
+            .segment_arrives(segment, text.len() as u32, ce, now);
+        if let Some(place) = arrival.place {
+            let from = place.from as usize;
+            if let Some(bytes) = text.get(from..from + place.length as usize) {
+                stream.receive.put((unread + place.offset) as usize, bytes);
+            }
+        }
+        if arrival.acknowledged > 0 {
+            stream.send.advance(arrival.acknowledged as usize);
+            if stream.block.unacknowledged() == 0 {
+                let freed = stream.send.clear(SMALLEST);
+                cx.refund(stream.payer, freed);
+            }
+        }
+        self.arrived(cx, at, &arrival);
+    }
+
+    fn arrived(&mut self, cx: &mut Context, at: u32, arrival: &Arrival) {
+        self.happened(cx, at, arrival.events);
+        let Some(stream) = self.streams.get_mut(at) else {
+            return;
+        };
+        let ends = stream.ends;
+        if stream.receive_limit == 0 {
+            let wanted = stream.block.receive_space_wanted();
+            stream.block.set_receive_space(wanted);
+        }
+        if let Some(reset) = &arrival.reset {
+            self.send_segment(cx, &ends, reset);
+        }
+        self.flush(cx, at);
+    }
+
+    pub(crate) fn wait_arrives(
+        &mut self,
+        cx: &mut Context,
+        at: u32,
+        segment: &Segment,
+        text: &[u8],
+    ) -> bool {
+        let now = self.now(cx);
+        let Some(wait) = self.waits.get_mut(at) else {
+            return false;
+        };
+        let ends = wait.ends;
+        let answer = wait.record.segment_arrives(segment, text.len() as u32, now);
+        let (timer, end) = (wait.timer, now.after(wait.record.remaining(now)));
+        self.timers.set(timer, end);
+        match answer {
+            time_wait::Answer::Nothing => true,
+            time_wait::Answer::Send(answer) => {
+                self.send_segment(cx, &ends, &answer);
+                true
+            }
+            time_wait::Answer::End => {
+                self.drop_wait(cx, at);
+                true
+            }
+            time_wait::Answer::Reuse(_) => {
+                self.drop_wait(cx, at);
+                false
+            }
+        }
+    }
+
+    pub(crate) fn stream_time_passes(&mut self, cx: &mut Context, at: u32) {
+        let now = self.now(cx);
+        let Some(stream) = self.streams.get_mut(at) else {
+            return;
+        };
+        if stream.block.deadline() <= now {
+            let events = stream.block.time_passes(now);
+            self.happened(cx, at, events);
+        }
+        self.flush(cx, at);
+    }
+
+    pub(crate) fn wait_time_passes(&mut self, cx: &mut Context, at: u32) {
+        let now = self.now(cx);
+        let Some(wait) = self.waits.get(at) else {
+            return;
+        };
+        let (timer, remaining) = (wait.timer, wait.record.remaining(now));
+        match remaining {
+            0 => self.drop_wait(cx, at),
+            _ => self.timers.set(timer, now.after(remaining)),
+        }
+    }
+
+    /// An ICMP message about a segment of ours.
+    pub(crate) fn stream_error(
+        &mut self,
+        cx: &mut Context,
+        ends: &Ends,
+        message: Icmp,
+        quoted: Seq,
+    ) {
+        let now = self.now(cx);
+        let Some(Place::Stream(at)) = self.connections.get(ends).copied() else {
+            return;
+        };
+        let Some(stream) = self.streams.get_mut(at) else {
+            return;
+        };
+        let events = stream.block.icmp_arrives(message, quoted, now);
+        self.happened(cx, at, events);
+        self.flush(cx, at);
+    }
+
+    // ---- connecting
+
+    pub(crate) fn connect_stream(
+        &mut self,
+        cx: &mut Context,
+        index: u32,
+        to: Endpoint,
+        nonblocking: bool,
+    ) -> Answer<()> {
+        let at = match self.socket(index)?.state {
+            State::Listening(_) => return fail(EISCONN),
+            State::Stream(at) => at,
+            _ => {
+                if let Some(error) = self.socket_mut(index)?.take_error() {
+                    return fail(error);
+                }
+                let at = self.begin_connect(cx, index, to)?;
+                cx.progress = 1;
+                if nonblocking {
+                    // Even if all has happened already: as on Linux.
+                    self.pump(cx);
+                    return fail(EINPROGRESS);
+                }
+                self.pump(cx);
+                at
+            }
+        };
+        let Some(stream) = self.streams.get_mut(at) else {
+            return fail(EBADF);
+        };
+        if !stream.connected {
+            if !stream.over {
+                return match nonblocking && cx.progress == 0 {
+                    true => fail(EALREADY),
+                    false => Err(Failure::Wait(key(index, WRITABLE))),
+                };
+            }
+            let error = match core::mem::take(&mut stream.error) {
+                0 => ECONNABORTED,
+                error => error,
+            };
+            self.forget_stream(cx, index);
+            return fail(error);
+        }
+        if stream.error != 0 && !stream.told {
+            stream.told = true;
+            let error = core::mem::take(&mut stream.error);
+            return fail(error);
+        }
+        match core::mem::replace(&mut stream.told, true) {
+            false => Ok(()),
+            true => fail(EISCONN),
+        }
+    }
+
+    /// The socket has its connection no more; what is left of that goes on by itself.
+    pub(crate) fn forget_stream(&mut self, cx: &mut Context, index: u32) {
+        let Some(socket) = self.sockets.get_mut(index) else {
+            return;
+        };
+        let State::Stream(at) = core::mem::replace(&mut socket.state, State::Fresh) else {
+            return;
+        };
+        socket.remote = None;
+        let keeps_port = socket.port_bound;
+        if !socket.address_bound {
+            socket.local.address = match socket.is_v4() {
+                true => Address::ANY_V4,
+                false => Address::ANY,
+            };
+        }
+        if let Some(stream) = self.streams.get_mut(at) {
+            stream.socket = None;
+        }
+        if !keeps_port {
+            self.release_port(cx, index);
+        }
+        self.flush(cx, at);
+    }
+
+    fn begin_connect(&mut self, cx: &mut Context, index: u32, to: Endpoint) -> Answer<u32> {
+        let socket = self.socket(index)?;
+        let (options, local, uid, payer) = (socket.options, socket.local, socket.uid, socket.payer);
+        if to.address.is_v4() && !socket.is_v4() && options.only_v6 {
+            return fail(ENETUNREACH);
+        }
+        let Some(way) = self.interfaces.way(&to.address, options.device) else {
+            return fail(ENETUNREACH);
+        };
+        let remote = match to.address.is_any() {
+            true => way.next_hop,
+            false => to.address,
+        };
+        if remote.is_multicast() || self.interfaces.is_broadcast(&remote) {
+            return fail(ENETUNREACH);
+        }
+        let address = match local.address.is_any() {
+            true => way.source,
+            false => local.address,
+        };
+        if address.is_v4() != remote.is_v4() {
+            return fail(ENETUNREACH);
+        }
+        let mut ends = Ends {
+            local: address.0,
+            remote: remote.0,
+            local_port: local.port,
+            remote_port: to.port,
+        };
+        let mut claim = Claim {
+            protocol: protocol::TCP,
+            at: Endpoint::new(address, local.port),
+            dual: false,
+            reuse: options.reuse,
+            share: options.share,
+            bound: false,
+            uid,
+        };
+        if local.port == 0 {
+            ends.local_port = self.port_to(claim, &ends)?;
+            claim.at.port = ends.local_port;
+        }
+        match self.connections.get(&ends) {
+            None => {}
+            Some(Place::Wait(wait)) => {
+                // RFC 6191 asks for a later timestamp, which a second is enough for.
+                let wait = *wait;
+                self.drop_wait(cx, wait);
+            }
+            Some(_) => return fail(EADDRNOTAVAIL),
+        }
+        let now = self.now(cx);
+        let config = Net::config(&options, way.mtu, remote.is_v4());
+        let iss = self.secret.initial_sequence(&ends, now);
+        let offset = self.secret.timestamp_offset(&ends);
+        let ports = (ends.local_port, ends.remote_port);
+        let block = Connection::connect(&config, ports.0, ports.1, iss, offset, now);
+        let at = self.add_stream(cx, (block, ends), &options, claim, payer)?;
+        if let Some(stream) = self.streams.get_mut(at) {
+            stream.socket = Some(index);
+        }
+        let socket = self.socket_mut(index)?;
+        socket.state = State::Stream(at);
+        socket.local = claim.at;
+        socket.remote = Some(Endpoint::new(remote, to.port));
+        (socket.reads, socket.writes) = (true, true);
+        self.flush(cx, at);
+        Ok(at)
+    }
+
+    /// A port for a connection to somebody: one that nobody has, or else one that only connections to others have.
+    fn port_to(&mut self, claim: Claim, ends: &Ends) -> Answer<u16> {
+        let at = |port| Claim {
+            at: Endpoint::new(claim.at.address, port),
+            ..claim
+        };
+        let random = self.random_word();
+        let unused = Ports::ephemeral(random, |port| self.ports.is_unused(&at(port)));
+        let found = unused.or_else(|| {
+            Ports::ephemeral(random, |port| {
+                let ends = Ends {
+                    local_port: port,
+                    ..*ends
+                };
+                self.ports.is_unbound(&at(port)) && !self.connections.contains(&ends)
+            })
+        });
+        found.ok_or(Failure::Errno(EADDRNOTAVAIL))
+    }
+
+    // ---- text
+
+    fn stream_of(&self, index: u32) -> Answer<Option<u32>> {
+        Ok(match self.socket(index)?.state {
+            State::Stream(at) => Some(at),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn send_stream(
+        &mut self,
+        cx: &mut Context,
+        index: u32,
+        length: usize,
+        flags: u64,
+    ) -> Answer<usize> {
+        let socket = self.socket_mut(index)?;
+        let (writes, corked) = (socket.writes, socket.options.cork);
+        if let Some(error) = socket.take_error() {
+            return done_or(cx, error);
+        }
+        let Some(at) = self.stream_of(index)? else {
+            return fail(EPIPE);
+        };
+        loop {
+            let Some(stream) = self.streams.get_mut(at) else {
+                return fail(EPIPE);
+            };
+            if stream.error != 0 {
+                if cx.progress != 0 {
+                    return Ok(cx.progress as usize);
+                }
+                return fail(core::mem::take(&mut stream.error));
+            }
+            if !writes || stream.over || stream.connected && !stream.block.can_write() {
+                return done_or(cx, EPIPE);
+            }
+            if !stream.connected {
+                return Err(Failure::Wait(key(index, WRITABLE)));
+            }
+            let done = cx.progress as usize;
+            let left = length.saturating_sub(done);
+            if left == 0 {
+                return Ok(length);
+            }
+            let used = stream.block.unacknowledged();
+            let room = stream.capacity().saturating_sub(used) as usize;
+            // Whoever waits is woken when there is much room.
+            if room == 0 || done != 0 && room < left && !stream.is_writable() {
+                return Err(Failure::Wait(key(index, WRITABLE)));
+            }
+            let some = left.min(room);
+            if !stream.send.reserve(cx, stream.payer, used as usize + some) {
+                return done_or(cx, ENOBUFS);
+            }
+            let mut fetched = stream.send.fetch(cx, used as usize, done, some);
+            if let (Err(_), true) = (&fetched, done != 0) {
+                fetched = Ok(());
+                cx.progress_is_result = true;
+            } else if fetched.is_ok() {
+                stream.block.set_cork(corked || flags & msg::MORE != 0);
+                stream.block.write(some as u32);
+                cx.progress += some as u64;
+                cx.progress_is_result = true;
+                if flags & msg::OOB != 0 && cx.progress as usize == length {
+                    stream.block.write_urgent();
+                }
+            }
+            fetched?;
+            if cx.progress as usize == done {
+                return Ok(done);
+            }
+            self.flush(cx, at);
+            self.pump(cx);
+        }
+    }
+
+    /// How many bytes a read gets now: none is the end. `all`: it waits for all of `length`.
+    pub(crate) fn stream_available(
+        &mut self,
+        index: u32,
+        length: usize,
+        all: bool,
+    ) -> Answer<usize> {
+        let socket = self.socket_mut(index)?;
+        let (reads, low) = (socket.reads, socket.options.receive_low as usize);
+        let error = socket.error;
+        let Some(at) = self.stream_of(index)? else {
+            if error != 0 {
+                self.socket_mut(index)?.error = 0;
+                return fail(error);
+            }
+            return fail(ENOTCONN);
+        };
+        let Some(stream) = self.streams.get_mut(at) else {
+            return fail(ENOTCONN);
+        };
+        let mut there = stream.block.unread() as usize;
+        let mut wanted = if all { length } else { length.min(low) };
+        if !stream.inline {
+            // The urgent byte is not part of what is read, and what is before it ends there.
+            match stream.block.urgent_offset() {
+                Some(0) if there > 0 => {
+                    stream.receive.advance(1);
+                    stream.block.read(1, self.time);
+                    stream.urgent_taken = true;
+                    there -= 1;
+                }
+                Some(offset) if offset > 0 && (offset as usize) < there => {
+                    (there, wanted) = (offset as usize, 1);
+                }
+                _ => {}
+            }
+        }
+        let ended = stream.ended || !reads || stream.over;
+        if there == 0 && length > 0 {
+            if stream.error != 0 {
+                return fail(core::mem::take(&mut stream.error));
+            }
+            if !stream.connected {
+                return match stream.over {
+                    true => fail(ENOTCONN),
+                    false => Err(Failure::Wait(key(index, READABLE))),
+                };
+            }
+            if ended {
+                return Ok(0);
+            }
+        }
+        if length > 0 && (there == 0 || there < wanted && !ended) {
+            return match there {
+                0 => Err(Failure::Wait(key(index, READABLE))),
+                // (A wait for all takes what is there first.)
+                there if all => Ok(there),
+                _ => Err(Failure::Wait(key(index, READABLE))),
+            };
+        }
+        Ok(there.min(length))
+    }
+
+    /// So many bytes were read. What that has to tell the peer leaves when the answer has gone, because it lies in the ring.
+    pub(crate) fn stream_took(&mut self, cx: &mut Context, index: u32, count: usize) {
+        let now = self.now(cx);
+        let Ok(Some(at)) = self.stream_of(index) else {
+            return;
+        };
+        let Some(stream) = self.streams.get_mut(at) else {
+            return;
+        };
+        stream.receive.advance(count);
+        stream.block.read(count as u32, now);
+        if stream.receive_limit == 0 {
+            let wanted = stream.block.receive_space_wanted();
+            stream.block.set_receive_space(wanted);
+        }
+        let empty = stream.block.unread() == 0 && stream.receive.memory() > SMALLEST;
+        if empty && self.trim.last() != Some(&at) && self.trim.try_reserve(1).is_ok() {
+            self.trim.push(at);
+        }
+        self.flush(cx, at);
+        self.pump_later(cx);
+        self.alarm(cx);
+    }
+
+    /// The urgent byte (MSG_OOB).
+    pub(crate) fn take_urgent(&mut self, index: u32, peek: bool) -> Answer<u8> {
+        let Some(at) = self.stream_of(index)? else {
+            return fail(match self.socket(index)?.listener() {
+                Some(_) => EINVAL,
+                None => ENOTCONN,
+            });
+        };
+        let Some(stream) = self.streams.get_mut(at) else {
+            return fail(ENOTCONN);
+        };
+        if stream.inline || stream.urgent_taken {
+            return fail(EINVAL);
+        }
+        match stream.block.urgent_offset() {
+            None => fail(EINVAL),
+            Some(offset) if offset < stream.block.unread() => {
+                let [first, _] = stream.receive.pieces(offset as usize, 1);
+                let byte = first.first().copied().unwrap_or(0);
+                stream.urgent_taken |= !peek;
+                Ok(byte)
+            }
+            Some(_) => fail(EAGAIN),
+        }
+    }
+
+    /// Give back the memory of rings that were emptied.
+    pub(crate) fn trim(&mut self, cx: &mut Context) {
+        while let Some(at) = self.trim.pop() {
+            if let Some(stream) = self.streams.get_mut(at) {
+                // Segments that came too early lie in it as well.
+                if stream.block.unread() == 0 && stream.block.nothing_early() {
+                    let freed = stream.receive.clear(SMALLEST);
+                    cx.refund(stream.payer, freed);
+                }
+            }
+        }
+    }
+
+    // ---- shutting down
+
+    pub(crate) fn shut_stream(&mut self, cx: &mut Context, index: u32, how: u64) -> Answer<()> {
+        let socket = self.socket_mut(index)?;
+        let at = match socket.state {
+            State::Stream(at) => at,
+            State::Listening(_) => {
+                if how != 1 {
+                    self.end_listening(cx, index);
+                }
+                return Ok(());
+            }
+            _ => return fail(ENOTCONN),
+        };
+        let Some(stream) = self.streams.get_mut(at) else {
+            return fail(ENOTCONN);
+        };
+        if stream.over {
+            return fail(ENOTCONN);
+        }
+        let socket = self.socket_mut(index)?;
+        socket.reads &= how == 1;
+        socket.writes &= how == 0;
+        if let (Some(stream), true) = (self.streams.get_mut(at), how != 0) {
+            let events = stream.block.shutdown();
+            self.happened(cx, at, events);
+            self.flush(cx, at);
+            self.pump(cx);
+        }
+        cx.wake(key(index, READABLE));
+        cx.wake(key(index, WRITABLE));
+        Ok(())
+    }
+
+    /// Nobody has the socket of a connection any more.
+    pub(crate) fn close_stream(&mut self, cx: &mut Context, at: u32, options: &Options) {
+        let now = self.now(cx);
+        let Some(stream) = self.streams.get_mut(at) else {
+            return;
+        };
+        stream.socket = None;
+        stream.listener = None;
+        if !stream.over {
+            let linger = match options.linger2 {
+                seconds @ 0.. => seconds as u32 * 1000,
+                _ => 0,
+            };
+            stream.block.set_fin_wait(linger);
+            match options.linger {
+                Some(0) => stream.block.abort(),
+                _ => stream.block.close(now),
+            };
+            // Nothing of it is read any more.
+            if stream.block.nothing_early() || stream.block.state() == Tcp::Closed {
+                let freed = stream.receive.clear(0);
+                cx.refund(stream.payer, freed);
+            }
+        }
+        self.flush(cx, at);
+    }
+
+    /// A half-open connection is complete: the connection, in the listener's queue.
+    pub(crate) fn begin_accepted(
+        &mut self,
+        cx: &mut Context,
+        half: &Half,
+        config: &Config,
+        payer: u32,
+    ) -> Option<u32> {
+        let now = self.now(cx);
+        let socket = self.sockets.get(half.listener)?;
+        let (options, uid) = (socket.options, socket.uid);
+        let block = half.half.connection(config, now);
+        let ends = half.ends;
+        let claim = Claim {
+            protocol: protocol::TCP,
+            at: Endpoint::new(Address(ends.local), ends.local_port),
+            dual: false,
+            reuse: options.reuse,
+            share: options.share,
+            bound: false,
+            uid,
+        };
+        let at = self.add_stream(cx, (block, ends), &options, claim, payer);
+        let at = at.ok()?;
+        if let Some(stream) = self.streams.get_mut(at) {
+            stream.connected = true;
+            stream.told = true;
+            stream.listener = Some(half.listener);
+        }
+        Some(at)
+    }
+}
+
+/// What was done already is the answer; otherwise this error.
+fn done_or(cx: &Context, error: i64) -> Answer<usize> {
+    match cx.progress {
+        0 => fail(error),
+        done => Ok(done as usize),
+    }
+}

@@ -1,0 +1,531 @@
+//! Sockets on the bench: what programs see over `lo`, what is charged and comes back, and messages and packets that nobody in his right mind sends.
+
+use crate::address::Address;
+use crate::interface::LOOPBACK;
+use crate::packet::{protocol, Header, Packet};
+use crate::Net;
+use cairn_idl::errno::*;
+use cairn_idl::fs::{self, poll, POSITION};
+use cairn_idl::net::{self, msg, with, DATAGRAM, INET, INET6, STREAM};
+use cairn_resmgr::fake::{Answer, Bench};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+fn random() -> u64 {
+    static STATE: AtomicU64 = AtomicU64::new(0x1234_5678_9abc_def1);
+    let mut word = STATE.load(Ordering::Relaxed);
+    word ^= word << 13;
+    word ^= word >> 7;
+    word ^= word << 17;
+    STATE.store(word, Ordering::Relaxed);
+    word
+}
+
+fn bench() -> Bench<Net> {
+    let mut b = Bench::new(Net::new(None, random), b"net:");
+    b.label = 1000 | 1000 << 32;
+    b.fake.time = 5_000_000_000;
+    b
+}
+
+/// A request whose last word is no portal.
+fn call(b: &mut Bench<Net>, badge: u64, words: &[u64], out: &[u8], room: usize) -> Option<Answer> {
+    b.fake.pass = Some(0);
+    b.call(badge, words, out, room)
+}
+
+fn result(b: &mut Bench<Net>, badge: u64, words: &[u64]) -> i64 {
+    call(b, badge, words, b"", 0).map_or(i64::MIN, |answer| answer.result())
+}
+
+fn socket(b: &mut Bench<Net>, family: u64, kind: u64) -> u64 {
+    let answer = call(b, 0, &[net::SOCKET, family, kind, 0, 0], b"", 0).unwrap();
+    assert_eq!(answer.result(), 0);
+    answer.minted[0]
+}
+
+fn words(address: Address, port: u16) -> [u64; 3] {
+    let [low, high] = address.words();
+    let family = if address.is_v4() { INET } else { INET6 };
+    [low, high, u64::from(port) | family << 16]
+}
+
+fn bind(b: &mut Bench<Net>, badge: u64, address: Address, port: u16) -> i64 {
+    let [low, high, word] = words(address, port);
+    result(b, badge, &[net::BIND, low, high, word])
+}
+
+fn connect(b: &mut Bench<Net>, badge: u64, address: Address, port: u16) -> i64 {
+    let [low, high, word] = words(address, port);
+    result(b, badge, &[net::CONNECT, low, high, word])
+}
+
+fn name(b: &mut Bench<Net>, badge: u64, whose: u64) -> Result<(Address, u16), i64> {
+    let answer = call(b, badge, &[net::NAME, whose], b"", 0).unwrap();
+    let [result, low, high, word, ..] = answer.words;
+    match result as i64 {
+        0 => Ok((Address::of_words(low, high), word as u16)),
+        error => Err(error),
+    }
+}
+
+fn send(b: &mut Bench<Net>, badge: u64, bytes: &[u8]) -> i64 {
+    let words = [net::SEND, msg::DONTWAIT];
+    call(b, badge, &words, bytes, 0).map_or(i64::MIN, |answer| answer.result())
+}
+
+fn send_to(b: &mut Bench<Net>, badge: u64, bytes: &[u8], address: Address, port: u16) -> i64 {
+    let [low, high, word] = words(address, port);
+    let words = [net::SEND, msg::DONTWAIT | with::ADDRESS, low, high, word];
+    call(b, badge, &words, bytes, 0).map_or(i64::MIN, |answer| answer.result())
+}
+
+fn receive(b: &mut Bench<Net>, badge: u64, length: usize, flags: u64) -> Result<Vec<u8>, i64> {
+    let words = [net::RECEIVE, flags | msg::DONTWAIT];
+    let answer = call(b, badge, &words, b"", length).unwrap();
+    match answer.result() {
+        0.. => Ok(answer.data[..length.min(answer.result() as usize)].to_vec()),
+        error => Err(error),
+    }
+}
+
+fn ready(b: &mut Bench<Net>, badge: u64) -> u64 {
+    let answer = call(b, badge, &[fs::POLL, u64::MAX], b"", 0).unwrap();
+    answer.words[0]
+}
+
+/// Time goes on, in steps of what the server asked for.
+fn pass(b: &mut Bench<Net>, ns: u64) {
+    let end = b.fake.time + ns;
+    while b.fake.time < end {
+        b.fake.time = (b.fake.time + 50_000_000).min(end);
+        b.time_out();
+    }
+}
+
+fn listener(b: &mut Bench<Net>, address: Address, backlog: u64) -> (u64, u16) {
+    let family = if address.is_v4() { INET } else { INET6 };
+    let l = socket(b, family, STREAM);
+    assert_eq!(bind(b, l, address, 0), 0);
+    assert_eq!(result(b, l, &[net::LISTEN, backlog]), 0);
+    let port = name(b, l, 0).unwrap().1;
+    (l, port)
+}
+
+fn accept(b: &mut Bench<Net>, badge: u64) -> u64 {
+    call(b, badge, &[net::ACCEPT, 0], b"", 0).unwrap().minted[0]
+}
+
+/// A listener and the two ends of a connection.
+fn connection(b: &mut Bench<Net>, address: Address) -> [u64; 3] {
+    let (l, port) = listener(b, address, 5);
+    let family = if address.is_v4() { INET } else { INET6 };
+    let c = socket(b, family, STREAM);
+    assert_eq!(connect(b, c, address, port), 0);
+    let s = accept(b, l);
+    [l, c, s]
+}
+
+/// Nothing is left of anything, and nobody pays.
+fn all_gone(b: &mut Bench<Net>) {
+    // TIME-WAIT is over, and what else is unfinished.
+    pass(b, 200_000_000_000);
+    let net = &b.server;
+    assert_eq!(net.sockets.len(), 0, "sockets");
+    assert_eq!(net.streams.len(), 0, "connections");
+    assert_eq!(net.halves.len(), 0, "half-open connections");
+    assert_eq!(net.waits.len(), 0, "records");
+    assert!(net.connections.is_empty() && net.listeners.is_empty());
+    assert!(net.datagrams.is_empty() && net.connected.is_empty());
+    assert!(net.ports.is_empty() && net.timers.is_empty());
+    // Some pages may stay bought.
+    let charged = b.fake.charged.values().copied().max().unwrap_or(0);
+    assert!(charged <= 32, "{charged} pages");
+}
+
+#[test]
+fn a_stream_there_and_back() {
+    for address in [Address::LOOPBACK_V4, Address::LOOPBACK] {
+        let mut b = bench();
+        let [l, c, s] = connection(&mut b, address);
+        assert_eq!(send(&mut b, c, b"hello"), 5);
+        assert_eq!(receive(&mut b, s, 100, msg::PEEK), Ok(b"hello".to_vec()));
+        assert_eq!(receive(&mut b, s, 3, 0), Ok(b"hel".to_vec()));
+        assert_eq!(receive(&mut b, s, 100, 0), Ok(b"lo".to_vec()));
+        assert_eq!(receive(&mut b, s, 100, 0), Err(-EAGAIN));
+        assert_eq!(name(&mut b, c, 0), name(&mut b, s, 1));
+        assert_eq!(name(&mut b, c, 1), name(&mut b, s, 0));
+        assert_eq!(result(&mut b, c, &[net::SHUTDOWN, 1]), 0);
+        assert_eq!(receive(&mut b, s, 100, 0), Ok(vec![]));
+        assert_eq!(send(&mut b, s, b"still"), 5);
+        assert_eq!(receive(&mut b, c, 100, 0), Ok(b"still".to_vec()));
+        assert_eq!(send(&mut b, c, b"x"), -EPIPE);
+        for badge in [c, s, l] {
+            b.close(badge);
+        }
+        all_gone(&mut b);
+    }
+}
+
+#[test]
+fn much_text_arrives_as_it_was_sent() {
+    let mut b = bench();
+    let [l, c, s] = connection(&mut b, Address::LOOPBACK_V4);
+    let text: Vec<u8> = (0..3_000_000u32)
+        .map(|at| (at * 7 + at / 251) as u8)
+        .collect();
+    let (mut sent, mut got) = (0, Vec::new());
+    let mut idle = 0;
+    while got.len() < text.len() {
+        let before = (sent, got.len());
+        let some = (random() as usize % 200_000 + 1).min(text.len() - sent);
+        if some > 0 {
+            sent += send(&mut b, c, &text[sent..sent + some]).max(0) as usize;
+        }
+        if let Ok(bytes) = receive(&mut b, s, random() as usize % 150_000 + 1, 0) {
+            got.extend(bytes);
+        }
+        b.time_out();
+        idle = if before == (sent, got.len()) {
+            idle + 1
+        } else {
+            0
+        };
+        assert!(idle < 100, "nothing moves at {} of {sent}", got.len());
+        pass(&mut b, 1_000_000);
+    }
+    assert!(got == text);
+    for badge in [c, s, l] {
+        b.close(badge);
+    }
+    all_gone(&mut b);
+}
+
+#[test]
+fn who_waits_is_woken() {
+    let mut b = bench();
+    let (l, port) = listener(&mut b, Address::LOOPBACK_V4, 5);
+    b.fake.pass = Some(0);
+    let waits = b.send(l, &[net::ACCEPT, 0], b"", 0);
+    assert!(b.answer(waits).is_none());
+    let c = socket(&mut b, INET, STREAM);
+    assert_eq!(connect(&mut b, c, Address::LOOPBACK_V4, port), 0);
+    let s = b.answer(waits).unwrap().minted[0];
+    let reads = b.send(s, &[fs::READ, POSITION], b"", 10);
+    assert!(b.answer(reads).is_none());
+    assert_eq!(send(&mut b, c, b"now"), 3);
+    assert_eq!(b.answer(reads).unwrap().bytes(), b"now");
+    // A write that is too long waits for the reader, and all of it arrives.
+    let text = vec![7; 2_000_000];
+    let writes = b.send(c, &[fs::WRITE, POSITION], &text, 0);
+    assert!(b.answer(writes).is_none());
+    let mut got = 0;
+    for _ in 0..1000 {
+        got += receive(&mut b, s, 100_000, 0).map_or(0, |bytes| bytes.len());
+        pass(&mut b, 1_000_000);
+    }
+    assert_eq!(got, text.len());
+    assert_eq!(b.answer(writes).unwrap().result(), text.len() as i64);
+    for badge in [c, s, l] {
+        b.close(badge);
+    }
+    all_gone(&mut b);
+}
+
+#[test]
+fn nobody_listens_and_nobody_has_the_port() {
+    let mut b = bench();
+    let c = socket(&mut b, INET, STREAM);
+    assert_eq!(connect(&mut b, c, Address::LOOPBACK_V4, 9), -ECONNREFUSED);
+    assert_eq!(
+        connect(&mut b, c, Address::v4([192, 0, 2, 1]), 9),
+        -ENETUNREACH
+    );
+    let u = socket(&mut b, INET, DATAGRAM);
+    assert_eq!(send_to(&mut b, u, b"x", Address::LOOPBACK_V4, 9), 1);
+    assert_eq!(ready(&mut b, u) & poll::ERR, 0);
+    assert_eq!(connect(&mut b, u, Address::LOOPBACK_V4, 9), 0);
+    assert_eq!(send(&mut b, u, b"x"), 1);
+    assert_ne!(ready(&mut b, u) & poll::ERR, 0);
+    assert_eq!(send(&mut b, u, b"x"), -ECONNREFUSED);
+    for badge in [c, u] {
+        b.close(badge);
+    }
+    all_gone(&mut b);
+}
+
+#[test]
+fn datagrams_are_whole_or_not_there() {
+    for (family, address) in [(INET, Address::LOOPBACK_V4), (INET6, Address::LOOPBACK)] {
+        let mut b = bench();
+        let (a, c) = (
+            socket(&mut b, family, DATAGRAM),
+            socket(&mut b, family, DATAGRAM),
+        );
+        assert_eq!(bind(&mut b, a, address, 0), 0);
+        let port = name(&mut b, a, 0).unwrap().1;
+        for text in [&b"one"[..], b"", &[9; 60_000]] {
+            assert_eq!(send_to(&mut b, c, text, address, port), text.len() as i64);
+        }
+        assert_eq!(
+            send_to(&mut b, c, &vec![0; 65_528], address, port),
+            -EMSGSIZE
+        );
+        assert_eq!(receive(&mut b, a, 2, msg::TRUNC), Ok(b"on".to_vec()));
+        assert_eq!(receive(&mut b, a, 10, 0), Ok(vec![]));
+        assert_eq!(receive(&mut b, a, 100_000, 0), Ok(vec![9; 60_000]));
+        assert_eq!(receive(&mut b, a, 10, 0), Err(-EAGAIN));
+        // What does not fit is lost, and what is there is paid for.
+        for _ in 0..100 {
+            assert_eq!(send_to(&mut b, c, &[1; 10_000], address, port), 10_000);
+        }
+        let queued = (0..100)
+            .filter(|_| receive(&mut b, a, 10_000, 0).is_ok())
+            .count();
+        assert!((10..30).contains(&queued), "{queued}");
+        b.close(a);
+        b.close(c);
+        all_gone(&mut b);
+    }
+}
+
+#[test]
+fn ports_are_for_those_who_may() {
+    let mut b = bench();
+    let a = socket(&mut b, INET, STREAM);
+    assert_eq!(bind(&mut b, a, Address::LOOPBACK_V4, 80), -EACCES);
+    assert_eq!(
+        bind(&mut b, a, Address::v4([192, 0, 2, 1]), 8080),
+        -EADDRNOTAVAIL
+    );
+    assert_eq!(bind(&mut b, a, Address::LOOPBACK_V4, 8080), 0);
+    assert_eq!(bind(&mut b, a, Address::LOOPBACK_V4, 8081), -EINVAL);
+    let c = socket(&mut b, INET, STREAM);
+    assert_eq!(bind(&mut b, c, Address::ANY_V4, 8080), -EADDRINUSE);
+    b.close(a);
+    assert_eq!(bind(&mut b, c, Address::ANY_V4, 8080), 0);
+    b.close(c);
+    all_gone(&mut b);
+}
+
+#[test]
+fn a_full_queue_and_an_end_leave_nothing() {
+    let mut b = bench();
+    let (l, port) = listener(&mut b, Address::LOOPBACK_V4, 2);
+    let clients: Vec<u64> = (0..8).map(|_| socket(&mut b, INET, STREAM)).collect();
+    let mut waiting = Vec::new();
+    for c in &clients {
+        let [low, high, word] = words(Address::LOOPBACK_V4, port);
+        b.fake.pass = Some(0);
+        waiting.push(b.send(*c, &[net::CONNECT, low, high, word], b"", 0));
+    }
+    let connected = waiting
+        .iter()
+        .filter(|token| b.answer(**token).is_some())
+        .count();
+    assert_eq!(connected, 3);
+    // Nobody accepts; then the listener is gone, and all of them hear of it.
+    b.close(l);
+    pass(&mut b, 200_000_000_000);
+    for c in clients {
+        b.close(c);
+    }
+    all_gone(&mut b);
+}
+
+#[test]
+fn who_must_not_have_more_memory_is_refused() {
+    let mut b = bench();
+    b.fake.charge_limit = Some(64);
+    let mut sockets = Vec::new();
+    let refused = loop {
+        let answer = call(&mut b, 0, &[net::SOCKET, INET, DATAGRAM, 0, 0], b"", 0).unwrap();
+        match answer.result() {
+            0 => sockets.push(answer.minted[0]),
+            error => break error,
+        }
+        assert!(sockets.len() < 2000);
+    };
+    assert_eq!(refused, -ENOMEM);
+    for badge in sockets {
+        b.close(badge);
+    }
+    // Text that nobody reads is refused as well.
+    let [l, c, s] = connection(&mut b, Address::LOOPBACK_V4);
+    let mut total = 0;
+    let end = loop {
+        match send(&mut b, c, &[1; 50_000]) {
+            count @ 0.. => total += count,
+            error => break error,
+        }
+        assert!(total < 10_000_000);
+    };
+    assert!(
+        matches!(end, error if error == -EAGAIN || error == -ENOBUFS),
+        "{end}"
+    );
+    for badge in [c, s, l] {
+        b.close(badge);
+    }
+    all_gone(&mut b);
+}
+
+#[test]
+fn a_thousand_connections_are_found_and_gone() {
+    let mut b = bench();
+    let (l, port) = listener(&mut b, Address::LOOPBACK_V4, 4096);
+    let mut ends = Vec::new();
+    for _ in 0..1000 {
+        let c = socket(&mut b, INET, STREAM);
+        assert_eq!(connect(&mut b, c, Address::LOOPBACK_V4, port), 0);
+        let s = accept(&mut b, l);
+        ends.push((c, s));
+    }
+    for (at, (c, s)) in ends.iter().enumerate() {
+        let text = at.to_le_bytes();
+        assert_eq!(send(&mut b, *c, &text), 8);
+        assert_eq!(receive(&mut b, *s, 8, 0), Ok(text.to_vec()));
+    }
+    for (c, s) in ends {
+        b.close(c);
+        b.close(s);
+    }
+    assert_eq!(b.server.streams.len(), 0);
+    assert_eq!(b.server.waits.len(), 1000);
+    b.close(l);
+    all_gone(&mut b);
+}
+
+/// Messages of any content, in any order, to all that is there.
+#[test]
+fn hostile_messages_change_nothing_but_their_own() {
+    for seed in 0..30 {
+        let mut b = bench();
+        let (l, port) = listener(&mut b, Address::LOOPBACK_V4, 5);
+        let mut badges = vec![0, l];
+        for _ in 0..2000 {
+            let word = |interesting: &[u64]| match random() % 3 {
+                0 => random(),
+                1 => random() % 70,
+                _ => interesting[random() as usize % interesting.len()],
+            };
+            let operation = match random() % 4 {
+                0 => word(&[fs::READ, fs::WRITE, fs::IOCTL, fs::POLL, fs::STAT]),
+                _ => 64 + random() % 16,
+            };
+            let address = words(Address::LOOPBACK_V4, port);
+            let mut request = [operation, 0, 0, 0, 0, 0, 0, 0];
+            let interesting = [
+                INET, INET6, STREAM, address[0], address[1], address[2], 0x541b,
+            ];
+            for place in &mut request[1..] {
+                *place = word(&interesting);
+            }
+            if random().is_multiple_of(2) {
+                request[1..4].copy_from_slice(&address);
+            }
+            if operation == net::SEND {
+                request[2..5].copy_from_slice(&address);
+            }
+            let badge = badges[random() as usize % badges.len()];
+            let out = vec![seed as u8; random() as usize % 3000];
+            b.fake.pass = Some(0);
+            let token = b.send(badge, &request, &out, random() as usize % 5000);
+            match b.answer(token) {
+                Some(answer) => badges.extend(answer.minted),
+                None => b.interrupt(token),
+            }
+            b.answer(token);
+            if badges.len() > 30 {
+                let gone = badges.swap_remove(2 + random() as usize % (badges.len() - 2));
+                b.close(gone);
+            }
+            if random().is_multiple_of(50) {
+                pass(&mut b, 1_000_000_000);
+            }
+        }
+        for badge in badges {
+            if badge != 0 {
+                b.close(badge);
+            }
+        }
+        all_gone(&mut b);
+    }
+}
+
+/// Packets of any content; half of them nearly right.
+#[test]
+fn hostile_packets_end_nothing() {
+    for _ in 0..20 {
+        let mut b = bench();
+        let [l, c, s] = connection(&mut b, Address::LOOPBACK_V4);
+        let (own, its) = (name(&mut b, c, 0).unwrap().1, name(&mut b, s, 0).unwrap().1);
+        let u = socket(&mut b, INET, DATAGRAM);
+        assert_eq!(bind(&mut b, u, Address::LOOPBACK_V4, its), 0);
+        for _ in 0..2000 {
+            let v4 = !random().is_multiple_of(4);
+            let loopback = if v4 {
+                Address::LOOPBACK_V4
+            } else {
+                Address::LOOPBACK
+            };
+            let protocols = [
+                protocol::TCP,
+                protocol::UDP,
+                protocol::ICMP,
+                protocol::ICMP_V6,
+                99,
+            ];
+            let header = Header {
+                source: loopback,
+                destination: loopback,
+                protocol: protocols[random() as usize % protocols.len()],
+                ttl: random() as u8,
+                tos: random() as u8,
+                whole: false,
+            };
+            let length = random() as usize % 200;
+            let mut packet = Packet::new(&header, length, 0).unwrap();
+            let bytes = packet.extend(length);
+            bytes.iter_mut().for_each(|byte| *byte = random() as u8);
+            if length > 20 && random().is_multiple_of(2) {
+                let (from, to) = if random().is_multiple_of(2) {
+                    (own, its)
+                } else {
+                    (its, own)
+                };
+                bytes[..2].copy_from_slice(&from.to_be_bytes());
+                bytes[2..4].copy_from_slice(&to.to_be_bytes());
+                bytes[12] = 0x50 | bytes[12] & 15;
+            }
+            if random().is_multiple_of(8) {
+                let all = packet.bytes_mut();
+                let at = random() as usize % all.len();
+                all[at] = random() as u8;
+            }
+            // (As if its checksums were right.)
+            packet.trusted = true;
+            b.server.waiting_for_tests(packet);
+            b.time_out();
+            if random().is_multiple_of(100) {
+                let _ = receive(&mut b, u, 1000, 0);
+                let _ = receive(&mut b, s, 1000, 0);
+                pass(&mut b, 300_000_000);
+            }
+        }
+        for badge in [c, s, l, u] {
+            b.close(badge);
+        }
+        all_gone(&mut b);
+    }
+}
+
+impl Net {
+    /// A packet that waits in `lo`, for tests.
+    fn waiting_for_tests(&mut self, packet: Packet) {
+        let interface = self.interfaces.get_mut(LOOPBACK).unwrap();
+        if let crate::interface::Link::Loopback { queue, bytes } = &mut interface.link {
+            *bytes += packet.memory();
+            queue.push_back(packet);
+        }
+    }
+}
