@@ -30,6 +30,7 @@ pub mod capability {
     pub const NET_RAW: u32 = 13;
     pub const SYS_CHROOT: u32 = 18;
     pub const SYS_PTRACE: u32 = 19;
+    pub const SETFCAP: u32 = 31;
     pub const SYS_ADMIN: u32 = 21;
     pub const SYS_BOOT: u32 = 22;
     pub const SYS_NICE: u32 = 23;
@@ -105,8 +106,13 @@ pub mod capability {
 }
 
 impl proc::Credentials {
-    /// The effective set has this capability.
+    /// The effective set has this capability, and it is for the whole system.
     pub fn has(&self, capability: u32) -> bool {
+        self.user_space == 0 && self.has_inside(capability)
+    }
+
+    /// It has it in its user name space.
+    pub fn has_inside(&self, capability: u32) -> bool {
         self.effective & 1 << capability != 0
     }
 }

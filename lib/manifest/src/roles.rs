@@ -7,7 +7,7 @@ use cairn_idl::proc::role;
 use cairn_idl::vm;
 
 /// Of `proc`: bits.
-const PROC: [(&str, u64); 8] = [
+const PROC: [(&str, u64); 9] = [
     ("groups", role::GROUPS),
     ("terminal", role::TERMINAL),
     ("mount", role::MOUNT),
@@ -15,6 +15,7 @@ const PROC: [(&str, u64); 8] = [
     ("inspect", role::INSPECT),
     ("hostname", role::HOSTNAME),
     ("set_id", role::SET_ID),
+    ("spaces", role::SPACES),
     ("cgroup", role::CGROUP),
 ];
 

@@ -30,3 +30,4 @@ pub mod strace;
 pub mod table;
 pub mod text;
 pub mod time;
+pub mod user_space;

@@ -18,6 +18,7 @@ use crate::signal::actions::Actions;
 use crate::signal::Queue;
 use crate::space::Space;
 use crate::spare::Spares;
+use crate::user_space::UserSpace;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -56,6 +57,8 @@ pub struct Process {
     pub signal_files: AtomicBool,
     /// It is in a mount name space that is not the first one.
     pub in_space: AtomicBool,
+    /// It is in a user name space that is not the first one: its ids above are as it knows them, and u32::MAX until they have names.
+    pub in_user_space: AtomicBool,
     pub state: Lock<State>,
     pub futexes: Lock<Futexes>,
 }
@@ -87,6 +90,7 @@ pub struct State {
     /// A mount name space that is not the first one; and a UTS name space of its own.
     pub space: Option<Space>,
     pub own_host: bool,
+    pub user: Option<UserSpace>,
     pub umask: u32,
     pub actions: Actions,
     /// Signals for the process that no thread has taken on yet.
@@ -155,6 +159,7 @@ impl State {
             root: None,
             space: None,
             own_host: false,
+            user: None,
             umask: 0o022,
             actions: Actions::new(),
             queue: Queue::default(),
@@ -184,6 +189,7 @@ impl State {
             root: self.root.as_ref().map(Root::separate),
             space: self.space.as_ref().map(Space::separate),
             own_host: self.own_host,
+            user: self.user.clone(),
             umask: self.umask,
             actions: self.actions.clone(),
             queue: Queue::default(),
@@ -297,6 +303,7 @@ impl Process {
             borrows_memory: AtomicBool::new(false),
             signal_files: AtomicBool::new(false),
             in_space: AtomicBool::new(false),
+            in_user_space: AtomicBool::new(false),
             state: Lock::new(State::new()),
             futexes: Lock::new(Futexes::default()),
         }
@@ -346,6 +353,7 @@ impl Process {
             borrows_memory: AtomicBool::new(true),
             signal_files: AtomicBool::new(self.signal_files.load(Ordering::Relaxed)),
             in_space: AtomicBool::new(state.space.is_some()),
+            in_user_space: AtomicBool::new(self.in_user_space.load(Ordering::Relaxed)),
             state: Lock::new(state.separate()),
             futexes: Lock::new(Futexes::default()),
         }

@@ -211,6 +211,19 @@ pub fn enter(id: u64, root: Arc<OpenFile>) -> Result<()> {
     reload()
 }
 
+/// setns(2): the process is in this one, and stands at its root.
+pub fn come(id: u64) -> Result<()> {
+    make_room()?;
+    let request = Request::new(&[proc::SPACE_ROOT_HANDLE]).brings(1);
+    let mut words = request.call(linux_slot::PROC)?;
+    (words[1], words[2]) = (fs::s::IFDIR.into(), fs::kind::DIRECTORY);
+    let root = handle(&words);
+    enter(id, root.clone())?;
+    let old = process().state().cwd.replace(root);
+    drop(old);
+    Ok(())
+}
+
 /// A process that begins anew is in this one, and has its root.
 pub fn begin(at_root: bool) -> Result<()> {
     let process = process();

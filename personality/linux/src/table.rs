@@ -282,6 +282,7 @@ static CALLS: &[(usize, &str, Handler)] = &[
     (305, "clock_adjtime", clock_setting::clock_adjtime),
     (306, "syncfs", io::syncfs),
     (307, "sendmmsg", messages::sendmmsg),
+    (308, "setns", spaces::setns),
     (309, "getcpu", scheduling::getcpu),
     (314, "sched_setattr", scheduling::sched_setattr),
     (315, "sched_getattr", scheduling::sched_getattr),

@@ -76,6 +76,7 @@ impl<S: System> Manager<S> {
         }
         let slot = self.processes.take().ok_or(ENOMEM)?;
         let Some(pid) = self.numbers.allocate(slot, false) else {
+            self.processes[slot].user = None;
             self.processes.give(slot);
             return Err(EBUSY);
         };
@@ -108,6 +109,7 @@ impl<S: System> Manager<S> {
             cgroup: crate::cgroups::ROOT,
             space: None,
             host: None,
+            user: None,
         };
         self.begin(slot, inheritance);
         self.processes[slot].pid = pid;
@@ -124,6 +126,7 @@ impl<S: System> Manager<S> {
             Err(errno) => {
                 self.processes[slot].used = false;
                 self.numbers.release(pid);
+                self.processes[slot].user = None;
                 self.processes.give(slot);
                 return Err(errno);
             }

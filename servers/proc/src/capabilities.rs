@@ -33,19 +33,20 @@ pub fn first() -> Credentials {
     }
 }
 
-/// User ids became `new`'s.
-pub fn follow_ids(old: &Credentials, new: &mut Credentials) {
+/// User ids became `new`'s; `user_0` is the user who is 0 in the process's user name space.
+pub fn follow_ids(old: &Credentials, new: &mut Credentials, user_0: Option<u32>) {
     if old.secure & NO_FIXUP != 0 {
         return;
     }
-    let root = |c: &Credentials| [c.ruid, c.euid, c.suid].contains(&0);
+    let is_0 = |user: u32| user_0 == Some(user);
+    let root = |c: &Credentials| [c.ruid, c.euid, c.suid].into_iter().any(is_0);
     if root(old) && !root(new) {
         if new.secure & KEEP == 0 {
             (new.permitted, new.effective) = (0, 0);
         }
         new.ambient = 0;
     }
-    match (old.euid == 0, new.euid == 0) {
+    match (is_0(old.euid), is_0(new.euid)) {
         (true, false) => new.effective = 0,
         (false, true) => new.effective = new.permitted,
         _ => {}
@@ -53,7 +54,12 @@ pub fn follow_ids(old: &Credentials, new: &mut Credentials) {
 }
 
 /// A program was executed, with these ids; its file has these capabilities. → whether it is to be careful (AT_SECURE). None: its bounds do not leave what the file says to be effective.
-pub fn follow_exec(creds: &mut Credentials, file: Option<FileCapabilities>) -> Option<bool> {
+pub fn follow_exec(
+    creds: &mut Credentials,
+    file: Option<FileCapabilities>,
+    user_0: Option<u32>,
+) -> Option<bool> {
+    let is_0 = |user: u32| user_0 == Some(user);
     let other_ids = creds.euid != creds.ruid || creds.egid != creds.rgid;
     let (mut permitted, mut effective) = (0, false);
     if let Some(file) = file {
@@ -64,12 +70,12 @@ pub fn follow_exec(creds: &mut Credentials, file: Option<FileCapabilities>) -> O
         }
     }
     // A file with capabilities of its own that makes its caller user 0 gives those only.
-    let only_the_files = file.is_some() && creds.ruid != 0 && creds.euid == 0;
+    let only_the_files = file.is_some() && !is_0(creds.ruid) && is_0(creds.euid);
     if creds.secure & NO_ROOT == 0 && !only_the_files {
-        if creds.ruid == 0 || creds.euid == 0 {
+        if is_0(creds.ruid) || is_0(creds.euid) {
             permitted = creds.inheritable | creds.bounding;
         }
-        effective |= creds.euid == 0;
+        effective |= is_0(creds.euid);
     }
     creds.secure &= !KEEP;
     if other_ids || file.is_some() {
@@ -79,7 +85,7 @@ pub fn follow_exec(creds: &mut Credentials, file: Option<FileCapabilities>) -> O
     creds.permitted = permitted;
     creds.effective = if effective { permitted } else { creds.ambient };
     let more = effective || permitted & !creds.ambient != 0;
-    Some(other_ids || creds.ruid != 0 && more)
+    Some(other_ids || !is_0(creds.ruid) && more)
 }
 
 /// capset(2)
@@ -89,7 +95,7 @@ fn set(creds: &mut Credentials, effective: u64, permitted: u64, inheritable: u64
     let fair = within(permitted, creds.permitted)
         && within(effective, permitted)
         && within(inheritable, inherits)
-        && (creds.has(SETPCAP) || within(inheritable, creds.inheritable | creds.permitted));
+        && (creds.has_inside(SETPCAP) || within(inheritable, creds.inheritable | creds.permitted));
     if fair {
         (creds.effective, creds.permitted) = (effective, permitted);
         creds.inheritable = inheritable;
@@ -115,7 +121,7 @@ fn option(creds: &mut Credentials, words: &[u64; 8]) -> Option<Result<u64, Errno
         CAPBSET_READ => {
             bit(value).map_or(Err(EINVAL), |bit| Ok((creds.bounding & bit != 0) as u64))
         }
-        CAPBSET_DROP if !creds.has(SETPCAP) => Err(EPERM),
+        CAPBSET_DROP if !creds.has_inside(SETPCAP) => Err(EPERM),
         CAPBSET_DROP => bit(value).map_or(Err(EINVAL), |bit| {
             creds.bounding &= !bit;
             Ok(0)
@@ -154,7 +160,7 @@ fn set_secure(creds: &mut Credentials, value: u64) -> Result<u64, Errno> {
     if locked & (old ^ wanted) != 0
         || old & LOCKS & !wanted != 0
         || wanted & !(BITS | LOCKS) != 0
-        || !creds.has(SETPCAP)
+        || !creds.has_inside(SETPCAP)
     {
         return Err(EPERM);
     }
@@ -205,7 +211,7 @@ mod tests {
 
     fn became(ids: [u32; 3], old: &Credentials) -> Credentials {
         let mut new = user(ids, old);
-        follow_ids(old, &mut new);
+        follow_ids(old, &mut new, Some(0));
         new
     }
 
@@ -233,7 +239,7 @@ mod tests {
         assert_eq!((kept.permitted, kept.effective), (ALL, 0));
         assert!(set(&mut kept, 1 << KILL, 1 << KILL, 0));
         assert!(kept.has(KILL) && !kept.has(CHOWN));
-        follow_exec(&mut kept, None);
+        follow_exec(&mut kept, None, Some(0));
         assert_eq!((kept.permitted, kept.effective, kept.secure), (0, 0, 0));
     }
 
@@ -259,10 +265,10 @@ mod tests {
         assert_eq!(ask(&mut c, CAPBSET_READ, KILL as u64, 0), Ok(1));
         assert_eq!(ask(&mut c, CAPBSET_READ, 41, 0), Err(EINVAL));
         assert!(c.has(CHOWN));
-        follow_exec(&mut c, None);
+        follow_exec(&mut c, None, Some(0));
         assert_eq!(c.effective, ALL & !(1 << CHOWN));
         let mut real_only = user([0, 5, 5], &c);
-        follow_exec(&mut real_only, None);
+        follow_exec(&mut real_only, None, Some(0));
         assert_eq!((real_only.permitted, real_only.effective), (c.permitted, 0));
     }
 
@@ -275,11 +281,11 @@ mod tests {
         let mut c = became([5, 5, 5], &c);
         assert_eq!(ask(&mut c, CAP_AMBIENT, RAISE, KILL as u64), Ok(0));
         assert_eq!(ask(&mut c, CAP_AMBIENT, RAISE, CHOWN as u64), Err(EPERM));
-        follow_exec(&mut c, None);
+        follow_exec(&mut c, None, Some(0));
         assert_eq!((c.effective, c.permitted), (1 << KILL, 1 << KILL));
         assert_eq!(ask(&mut c, CAP_AMBIENT, IS_SET, KILL as u64), Ok(1));
         assert_eq!(ask(&mut c, CAP_AMBIENT, CLEAR_ALL, 0), Ok(0));
-        follow_exec(&mut c, None);
+        follow_exec(&mut c, None, Some(0));
         assert_eq!(c.effective, 0);
     }
 
@@ -295,7 +301,7 @@ mod tests {
         assert_eq!(ask(&mut c, GET_SECUREBITS, 0, 0), Ok(NO_FIXUP.into()));
         // New ids change nothing now.
         let mut new = user([5, 5, 5], &c);
-        follow_ids(&c, &mut new);
+        follow_ids(&c, &mut new, Some(0));
         assert_eq!(new.effective, ALL);
         let locked = NO_ROOT | NO_ROOT << 1 | KEEP << 1;
         assert_eq!(set(&mut c, locked), Ok(0));
@@ -306,7 +312,7 @@ mod tests {
         assert!(self::set(&mut c, ALL, ALL, 1 << KILL));
         assert_eq!(ask(&mut c, CAP_AMBIENT, RAISE, KILL as u64), Err(EPERM));
         // User 0 is a user as others.
-        assert_eq!(follow_exec(&mut c, None), Some(false));
+        assert_eq!(follow_exec(&mut c, None, Some(0)), Some(false));
         assert_eq!((c.permitted, c.effective), (0, 0));
         assert_eq!(set(&mut c, locked), Err(EPERM));
     }
@@ -328,7 +334,7 @@ mod tests {
         };
         let run = |file| {
             let mut c = plain;
-            follow_exec(&mut c, file).map(|careful| (c.permitted, c.effective, careful))
+            follow_exec(&mut c, file, Some(0)).map(|careful| (c.permitted, c.effective, careful))
         };
         let kill = 1 << KILL;
         assert_eq!(run(None), Some((0, 0, false)));
@@ -343,10 +349,16 @@ mod tests {
         );
         // User 0 has everything anyway, but not who becomes it by such a file.
         let mut root = first();
-        assert_eq!(follow_exec(&mut root, file(kill, 0, true)), Some(false));
+        assert_eq!(
+            follow_exec(&mut root, file(kill, 0, true), Some(0)),
+            Some(false)
+        );
         assert_eq!(root.effective, ALL);
         let mut becomes = user([5, 0, 0], &plain);
-        assert_eq!(follow_exec(&mut becomes, file(kill, 0, true)), Some(true));
+        assert_eq!(
+            follow_exec(&mut becomes, file(kill, 0, true), Some(0)),
+            Some(true)
+        );
         assert_eq!(becomes.permitted, kill);
     }
 
@@ -360,9 +372,9 @@ mod tests {
             ambient: kill,
             ..user([5, 5, 5], &Credentials::default())
         };
-        assert_eq!(follow_exec(&mut c, None), Some(false));
+        assert_eq!(follow_exec(&mut c, None, Some(0)), Some(false));
         assert_eq!(c.effective, kill);
-        assert_eq!(follow_exec(&mut c, file(0, 0, false)), Some(false));
+        assert_eq!(follow_exec(&mut c, file(0, 0, false), Some(0)), Some(false));
         assert_eq!((c.permitted, c.ambient), (0, 0));
     }
 }

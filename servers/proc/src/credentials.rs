@@ -5,6 +5,7 @@ use crate::dispatch::Outcome;
 use crate::manager::{done, Manager};
 use crate::system::{Errno, System};
 use crate::table::Slot;
+use crate::user_spaces::{is_mapped, may_set_groups, user_0, Above};
 use alloc::vec::Vec;
 use cairn_abi::layout::{linux_slot, MAX_SLOTS};
 use cairn_idl::capability::{IPC_LOCK, SETGID, SETUID, SYS_PTRACE};
@@ -30,8 +31,8 @@ pub fn decode(bytes: &[u8]) -> Result<Credentials, Errno> {
     Ok(creds)
 }
 
-/// The rules of setresuid, setresgid and setgroups: without the capability each id must be one of the three that the process has.
-pub fn check(own: &Credentials, wish: &Credentials) -> Result<(), Errno> {
+/// The rules of setresuid, setresgid and setgroups: without the capability each id must be one of the three that the process has; with it, one that its user name space knows.
+pub fn check(own: &Credentials, wish: &Credentials, space: &Above) -> Result<(), Errno> {
     let users = [own.ruid, own.euid, own.suid];
     let groups = [own.rgid, own.egid, own.sgid];
     let listed = |c: &Credentials| -> Vec<u32> { c.groups[..c.group_count as usize].to_vec() };
@@ -40,9 +41,19 @@ pub fn check(own: &Credentials, wish: &Credentials) -> Result<(), Errno> {
         .all(|id| users.contains(id));
     let same_groups = [wish.rgid, wish.egid, wish.sgid]
         .iter()
-        .all(|id| groups.contains(id))
-        && listed(own) == listed(wish);
-    if (same_users || own.has(SETUID)) && (same_groups || own.has(SETGID)) {
+        .all(|id| groups.contains(id));
+    let same_list = listed(own) == listed(wish);
+    let known = |groups: bool, own: &[u32], ids: &[u32]| {
+        let mut ids = ids.iter();
+        ids.all(|id| own.contains(id) || is_mapped(space, groups, *id))
+    };
+    let may_user =
+        own.has_inside(SETUID) && known(false, &users, &[wish.ruid, wish.euid, wish.suid]);
+    let may_group =
+        own.has_inside(SETGID) && known(true, &groups, &[wish.rgid, wish.egid, wish.sgid]);
+    let may_list =
+        own.has_inside(SETGID) && may_set_groups(space) && known(true, &[], &listed(wish));
+    if (same_users || may_user) && (same_groups || may_group) && (same_list || may_list) {
         Ok(())
     } else {
         Err(EPERM)
@@ -50,16 +61,17 @@ pub fn check(own: &Credentials, wish: &Credentials) -> Result<(), Errno> {
 }
 
 /// Linux's ptrace access check for reading, between two processes: what one shows in /proc of its memory, files and places to the other.
-pub fn may_look_into(by: &Credentials, of: &Credentials, dumpable: bool) -> bool {
+/// `capable`: of CAP_SYS_PTRACE in the other's user name space.
+pub fn may_look_into(by: &Credentials, of: &Credentials, dumpable: bool, capable: bool) -> bool {
     let users = [of.ruid, of.euid, of.suid];
     let groups = [of.rgid, of.egid, of.sgid];
     let same = users.iter().all(|id| *id == by.euid) && groups.iter().all(|id| *id == by.egid);
-    let no_more = of.permitted & !by.effective == 0;
-    same && dumpable && no_more || by.has(SYS_PTRACE)
+    let no_more = by.user_space == of.user_space && of.permitted & !by.effective == 0;
+    same && dumpable && no_more || capable
 }
 
 /// The ids of `wish`, and what follows from them.
-pub fn with_ids(own: &Credentials, wish: &Credentials) -> Credentials {
+pub fn with_ids(own: &Credentials, wish: &Credentials, user_0: Option<u32>) -> Credentials {
     let mut new = Credentials {
         secure: own.secure,
         effective: own.effective,
@@ -67,9 +79,10 @@ pub fn with_ids(own: &Credentials, wish: &Credentials) -> Credentials {
         inheritable: own.inheritable,
         bounding: own.bounding,
         ambient: own.ambient,
+        user_space: own.user_space,
         ..*wish
     };
-    follow_ids(own, &mut new);
+    follow_ids(own, &mut new, user_0);
     new
 }
 
@@ -132,8 +145,9 @@ impl<S: System> Manager<S> {
     pub(crate) fn setcreds(&mut self, message: &Received, slot: Slot) -> Result<Outcome, Errno> {
         let wish = decode(&self.bytes(message, 0, Credentials::BYTES)?)?;
         let own = self.processes[slot].creds;
-        check(&own, &wish)?;
-        let new = with_ids(&own, &wish);
+        let space = &self.processes[slot].user;
+        check(&own, &wish, space)?;
+        let new = with_ids(&own, &wish, user_0(space));
         self.assume(slot, new);
         Ok(Outcome::words(&[0, new.effective, new.permitted]))
     }
@@ -155,8 +169,8 @@ impl<S: System> Manager<S> {
     /// REAL_LABEL
     pub(crate) fn real_label(&self, domain: u64) -> Result<Outcome, Errno> {
         let creds = &self.processes[self.by_domain(domain)?].creds;
-        let capabilities = match creds.ruid {
-            0 => creds.permitted,
+        let capabilities = match (creds.ruid, creds.user_space) {
+            (0, 0) => creds.permitted,
             _ => 0,
         };
         let label = label::with(creds.ruid, creds.rgid, capabilities);
@@ -169,7 +183,8 @@ impl<S: System> Manager<S> {
         let of = self.numbers.process(pid).ok_or(ESRCH)?;
         let dumpable = self.processes[of].dumpable == 1;
         let [by_creds, of_creds] = [by, of].map(|slot| &self.processes[slot].creds);
-        match by == of || may_look_into(by_creds, of_creds, dumpable) {
+        let capable = self.is_capable(by, &self.processes[of].user, SYS_PTRACE);
+        match by == of || may_look_into(by_creds, of_creds, dumpable, capable) {
             true => done(0),
             false => Err(EACCES),
         }
@@ -221,16 +236,16 @@ mod tests {
 
     #[test]
     fn only_root_takes_ids_that_it_does_not_have() {
-        assert_eq!(check(&first(), &ids(5, 6, 7)), Ok(()));
-        assert_eq!(check(&ids(0, 0, 0), &ids(5, 6, 7)), Err(EPERM));
-        assert_eq!(check(&ids(5, 6, 7), &ids(7, 5, 6)), Ok(()));
-        assert_eq!(check(&ids(5, 6, 7), &ids(5, 0, 7)), Err(EPERM));
+        assert_eq!(check(&first(), &ids(5, 6, 7), &None), Ok(()));
+        assert_eq!(check(&ids(0, 0, 0), &ids(5, 6, 7), &None), Err(EPERM));
+        assert_eq!(check(&ids(5, 6, 7), &ids(7, 5, 6), &None), Ok(()));
+        assert_eq!(check(&ids(5, 6, 7), &ids(5, 0, 7), &None), Err(EPERM));
         let mut more = ids(5, 6, 7);
         more.group_count = 1;
-        assert_eq!(check(&ids(5, 6, 7), &more), Err(EPERM));
+        assert_eq!(check(&ids(5, 6, 7), &more, &None), Err(EPERM));
         let mut gid = ids(5, 6, 7);
         gid.egid = 9;
-        assert_eq!(check(&ids(5, 6, 7), &gid), Err(EPERM));
+        assert_eq!(check(&ids(5, 6, 7), &gid, &None), Err(EPERM));
     }
 
     #[test]
@@ -242,11 +257,11 @@ mod tests {
             ..ids(uid, uid, uid)
         };
         let (own, root) = (user(5), first());
-        assert!(may_look_into(&own, &user(5), true));
-        assert!(!may_look_into(&own, &user(5), false));
-        assert!(!may_look_into(&own, &user(6), true));
-        assert!(!may_look_into(&own, &root, true));
-        assert!(may_look_into(&root, &own, false));
+        assert!(may_look_into(&own, &user(5), true, false));
+        assert!(!may_look_into(&own, &user(5), false, false));
+        assert!(!may_look_into(&own, &user(6), true, false));
+        assert!(!may_look_into(&own, &root, true, false));
+        assert!(may_look_into(&root, &own, false, true));
         for other in [(5, 0, 0), (0, 5, 5), (5, 5, 0), (5, 6, 5)] {
             let changed = Credentials {
                 ruid: other.0,
@@ -254,24 +269,24 @@ mod tests {
                 suid: other.2,
                 ..own
             };
-            assert!(!may_look_into(&own, &changed, true), "{other:?}");
+            assert!(!may_look_into(&own, &changed, true, false), "{other:?}");
         }
         let other_group = Credentials { sgid: 8, ..own };
-        assert!(!may_look_into(&own, &other_group, true));
+        assert!(!may_look_into(&own, &other_group, true, false));
         let more = Credentials {
             permitted: 1 << SETUID,
             ..own
         };
-        assert!(!may_look_into(&own, &more, true));
+        assert!(!may_look_into(&own, &more, true, false));
         // User 0 without the capability is a user like others.
         let bare = Credentials {
             effective: 0,
             permitted: 0,
             ..root
         };
-        assert!(!may_look_into(&bare, &own, true));
-        assert!(!may_look_into(&bare, &root, true));
-        assert!(may_look_into(&root, &bare, true));
+        assert!(!may_look_into(&bare, &own, true, false));
+        assert!(!may_look_into(&bare, &root, true, false));
+        assert!(may_look_into(&root, &bare, true, true));
     }
 
     #[test]

@@ -81,21 +81,18 @@ impl<S: System> Manager<S> {
         let words = &message.words;
         let has = |roles: u64| message.badge & roles != 0;
         match words[0] {
-            FORK..=HOSTNAME => {}
-            IDS_OF..=SPACE_OF | CGROUP_MAKE..=CGROUP_PATH => return self.outside(message),
+            FORK..=USER_SPACE => {}
+            IDS_OF..=MAP_WRITE | CGROUP_MAKE..=CGROUP_PATH => return self.outside(message),
             _ => return Err(ENOSYS),
         }
         // (Components' label is the superuser's, and gives them nothing here.)
         let privileged = label::has(message.label, label::SYSTEM) && self.caller(message).is_ok();
         let needed = match words[0] {
             MOUNT | UNMOUNT => role::MOUNT,
-            SETHOSTNAME => role::HOSTNAME,
             _ => 0,
         };
         match words[0] {
-            MOUNT | UNMOUNT | SETHOSTNAME | POWER if !(privileged || has(needed)) => {
-                return Err(EPERM)
-            }
+            MOUNT | UNMOUNT | POWER if !(privileged || has(needed)) => return Err(EPERM),
             MOUNT => {
                 let portal = (message.portals == 1).then_some(Portal(words[7] as u32));
                 return self.mount(message, portal, has(role::MOUNT));
@@ -160,6 +157,7 @@ impl<S: System> Manager<S> {
             SPACE_ROOT => self.space_root(message, slot),
             SPACE_ROOT_HANDLE => self.space_root_handle(slot),
             HOSTNAME => self.hostname_of(message, slot),
+            USER_SPACE => self.user_space(message, slot),
             _ => Err(ENOSYS),
         }
     }
@@ -174,6 +172,7 @@ impl<S: System> Manager<S> {
             IDS_OF => role::TERMINAL | role::INSPECT,
             SIGNAL_GROUP | SET_TERMINAL | NOTE_FOREGROUND => role::TERMINAL,
             CGROUP_MAKE..=CGROUP_OF => role::CGROUP,
+            SPACE_HOLD..=MAP_WRITE => role::SPACES,
             _ => role::INSPECT,
         };
         let inspects = message.badge & by != 0;
@@ -181,6 +180,7 @@ impl<S: System> Manager<S> {
         if !inspects && !own {
             return Err(EPERM);
         }
+        let kind = |word| SpaceKind::from_word(word).ok_or(EINVAL);
         match words[0] {
             PIDS => self.pids(message),
             STATUS => self.status(message, inspects),
@@ -211,6 +211,12 @@ impl<S: System> Manager<S> {
             START => self.start(message),
             SET_ID => self.set_id(words),
             SPACE_OF => self.space_of(words[1]),
+            SPACE_ID => self.space_id(words[1], kind(words[2])?),
+            SPACE_HOLD => self.space_hold(words[1], kind(words[2])?, words[3]),
+            SPACE_DROP => self.space_drop(words[2]),
+            SPACE_ENTER => self.space_enter(words[1], kind(words[2])?, words[3]),
+            MAP_READ => self.map_read(message),
+            MAP_WRITE => self.map_write(message),
             NOTE_FOREGROUND => self.note_foreground(words[1], words[2]),
             _ => Err(ENOSYS),
         }

@@ -25,10 +25,9 @@ pub fn number(word: u64) -> Result<u32, Errno> {
 
 /// The rule of kill(2), but for SIGCONT within a session.
 pub fn may_signal(sender: &Credentials, target: &Credentials) -> bool {
-    sender.has(KILL)
-        || [sender.ruid, sender.euid]
-            .iter()
-            .any(|id| *id == target.ruid || *id == target.suid)
+    [sender.ruid, sender.euid]
+        .iter()
+        .any(|id| *id == target.ruid || *id == target.suid)
 }
 
 impl<S: System> Manager<S> {
@@ -180,6 +179,7 @@ impl<S: System> Manager<S> {
 
     fn permitted(&self, sender: Slot, target: Slot, signal: u32) -> bool {
         may_signal(&self.processes[sender].creds, &self.processes[target].creds)
+            || self.is_capable(sender, &self.processes[target].user, KILL)
             || signal == SIGCONT && self.session_of(sender) == self.session_of(target)
     }
 

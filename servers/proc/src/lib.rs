@@ -39,6 +39,7 @@ mod table;
 mod thread_list;
 mod threads;
 mod timers;
+mod user_spaces;
 mod wait;
 
 #[cfg(test)]

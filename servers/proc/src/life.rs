@@ -7,8 +7,10 @@ use crate::limits::CPU;
 use crate::manager::{done, Manager};
 use crate::process::{Held, Inheritance, Process, Report, Text, Thread};
 use crate::signal::{code, IGNORED_BY_DEFAULT, LAST, SIGCHLD, SIGKILL, SIGSEGV};
+use crate::spaces::OF_CHILDREN;
 use crate::system::{Domain, Errno, Slots, Start, System};
 use crate::table::{Slot, NONE};
+use crate::user_spaces::user_0;
 use alloc::format;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
@@ -64,7 +66,8 @@ impl<S: System> Manager<S> {
     /// FORK
     pub(crate) fn fork(&mut self, message: &Received, slot: Slot) -> Result<Outcome, Errno> {
         let [_, rip, rsp, fs_base, gs_base, flags, exit_signal, _] = message.words;
-        if flags & !(fork::VFORK | fork::SHARE | fork::PARENT) != 0 || exit_signal > LAST as u64 {
+        let known = fork::VFORK | fork::SHARE | fork::PARENT | OF_CHILDREN;
+        if flags & !known != 0 || exit_signal > LAST as u64 {
             return Err(EINVAL);
         }
         let parent = if flags & fork::PARENT == 0 {
@@ -83,6 +86,7 @@ impl<S: System> Manager<S> {
         let share = flags & (fork::VFORK | fork::SHARE) != 0;
         let child = self.processes.take().ok_or(ENOMEM)?;
         let Some(pid) = self.numbers.allocate(child, false) else {
+            self.processes[child].user = None;
             self.processes.give(child);
             return Err(EAGAIN);
         };
@@ -94,6 +98,7 @@ impl<S: System> Manager<S> {
         };
         self.begin(child, inheritance);
         self.processes[child].pid = pid;
+        let apart = self.born_apart(child, flags & OF_CHILDREN);
         let start = Start {
             rip,
             rsp,
@@ -104,7 +109,8 @@ impl<S: System> Manager<S> {
             policy: crate::priority::policy_of(&self.processes[child].scheduling),
         };
         let from = self.processes[slot].domain;
-        let made = self.system.fork(from.id, share).and_then(|domain| {
+        let forked = apart.and_then(|()| self.system.fork(from.id, share));
+        let made = forked.and_then(|domain| {
             let made = self
                 .system
                 .copy_table(from, domain, slots.as_ref())
@@ -118,9 +124,10 @@ impl<S: System> Manager<S> {
             Ok(made) => made,
             Err(errno) => {
                 self.leave_root(child);
-                self.leave_space(child);
+                self.leave_spaces(child);
                 self.processes[child].used = false;
                 self.numbers.release(pid);
+                self.processes[child].user = None;
                 self.processes.give(child);
                 return Err(errno);
             }
@@ -272,7 +279,8 @@ impl<S: System> Manager<S> {
         creds.suid = creds.euid;
         creds.sgid = creds.egid;
         // (Without a file's there is nothing to refuse.)
-        let _ = crate::capabilities::follow_exec(&mut creds, None);
+        let user_0 = user_0(&process.user);
+        let _ = crate::capabilities::follow_exec(&mut creds, None, user_0);
         // A program with other ids than its caller's, or more capabilities, is not to be looked into.
         let plain = creds.euid == creds.ruid && creds.egid == creds.rgid;
         let more = creds.permitted & !process.creds.permitted != 0;
@@ -316,7 +324,7 @@ impl<S: System> Manager<S> {
         }
         self.leave_root(slot);
         self.leave_cgroup(slot);
-        self.leave_space(slot);
+        self.leave_spaces(slot);
         self.release_vfork_parent(slot);
         if self.processes[slot].stopped.take().is_some() {
             let group = self.processes[slot].group;

@@ -140,7 +140,8 @@ impl<S: System> Manager<S> {
             && [other.rgid, other.egid, other.sgid]
                 .iter()
                 .all(|id| *id == own.rgid);
-        if target != slot && !same && !own.has(SYS_RESOURCE) {
+        let user = &self.processes[target].user;
+        if target != slot && !same && !self.is_capable(slot, user, SYS_RESOURCE) {
             return Err(EPERM);
         }
         let old = self.processes[target].limits.0[resource];

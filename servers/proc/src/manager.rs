@@ -13,8 +13,10 @@ use crate::signal;
 use crate::system::{Domain, Entries, Errno, System};
 use crate::table::{Direct, Slab, Slot, NONE};
 use crate::timers::Due;
+use crate::user_spaces::Counts;
 use crate::PrefixPage;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::rc::Rc;
 use alloc::vec::Vec;
 use cairn_abi::Token;
 use cairn_idl::errno::{EFAULT, EPERM, ESRCH};
@@ -67,9 +69,10 @@ pub struct Manager<S: System> {
     pub(crate) log_names: bool,
     /// How many processes asked to be the parent of orphans.
     pub(crate) subreapers: u32,
-    /// Mount name spaces that there are beside the first one; and how many there ever were.
-    pub(crate) spaces: u32,
+    /// Name spaces beside the first ones: how many there are, how many there ever were, and those that have files.
+    pub(crate) counts: Rc<Counts>,
     pub(crate) spaces_made: u64,
+    pub(crate) held: crate::spaces::Held,
     pub(crate) forks: u64,
     /// Counts users of records of processes.
     pub(crate) lives: u32,
@@ -109,8 +112,9 @@ impl<S: System> Manager<S> {
             exit_with_code: false,
             log_names: false,
             subreapers: 0,
-            spaces: 0,
+            counts: Rc::default(),
             spaces_made: 0,
+            held: Default::default(),
             forks: 0,
             lives: 0,
             load: Load::default(),

@@ -167,9 +167,9 @@ impl<S: System> Manager<S> {
         let own = &self.processes[slot].creds;
         let other = &self.processes[target].creds;
         // As Linux has it, nobody's own is a program that may more than he (a set-user-id one of root's).
-        let no_more = other.permitted & !own.permitted == 0;
+        let no_more = own.user_space == other.user_space && other.permitted & !own.permitted == 0;
         let same = own.euid == other.ruid || own.euid == other.euid;
-        if own.has(SYS_NICE) || same && no_more {
+        if same && no_more || self.is_capable(slot, &self.processes[target].user, SYS_NICE) {
             Ok(())
         } else {
             Err(EPERM)

@@ -4,18 +4,18 @@ use crate::cgroups;
 use crate::cpu_timers::Watch;
 use crate::limits::Limits;
 use crate::signal::{Info, Queue, IGNORED_BY_DEFAULT, SIGCHLD};
-use crate::spaces::Space;
+use crate::spaces::{Host, Space};
 use crate::system::Domain;
 use crate::table::{Slot, NONE};
 use crate::thread_list::Threads;
 use crate::timers::Timer;
+use crate::user_spaces::Above;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use cairn_abi::{Id, Token};
 use cairn_idl::label;
 use cairn_idl::proc::Credentials;
 use cairn_rt::Portal;
-use core::cell::RefCell;
 
 /// What a thread that called waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -174,9 +174,10 @@ pub struct Process {
     pub permitted_before: u64,
     /// Its root directory (SET_ROOT).
     pub root: Rc<Root>,
-    /// Its mount name space, if that is not the first one; its UTS name space likewise.
+    /// Its mount name space, if that is not the first one; its UTS and user name spaces likewise.
     pub space: Option<Rc<Space>>,
-    pub host: Option<Rc<RefCell<Vec<u8>>>>,
+    pub host: Option<Rc<Host>>,
+    pub user: Above,
     /// The parent waits in vfork.
     pub vfork_parent: bool,
     /// `vm` is to be told of its limits when it has its own memory.
@@ -218,7 +219,8 @@ pub struct Inheritance {
     pub root: Rc<Root>,
     pub cgroup: u32,
     pub space: Option<Rc<Space>>,
-    pub host: Option<Rc<RefCell<Vec<u8>>>>,
+    pub host: Option<Rc<Host>>,
+    pub user: Above,
 }
 
 impl Process {
@@ -228,7 +230,12 @@ impl Process {
     }
 
     pub fn label(&self) -> u64 {
-        let label = label::with(self.creds.euid, self.creds.egid, self.creds.effective);
+        // Capabilities in another user name space are nothing for servers.
+        let capabilities = match self.creds.user_space {
+            0 => self.creds.effective,
+            _ => 0,
+        };
+        let label = label::with(self.creds.euid, self.creds.egid, capabilities);
         match self.cgroup {
             cgroups::ROOT => label,
             _ => label | label::GROUPED,
@@ -255,6 +262,7 @@ impl Process {
             cgroup: self.cgroup,
             space: self.space.clone(),
             host: self.host.clone(),
+            user: self.user.clone(),
         }
     }
 
@@ -297,6 +305,7 @@ impl Process {
         self.cgroup_links = (NONE, NONE);
         self.space = from.space;
         self.host = from.host;
+        self.user = from.user;
         self.vfork_parent = false;
         self.limits_wait = false;
         self.scheduling = from.scheduling;

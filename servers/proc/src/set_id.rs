@@ -11,6 +11,7 @@ use crate::process::{Beginning, Held, Root, Thread};
 use crate::signal::{Queue, SIGKILL};
 use crate::system::{Domain, Errno, Slots, Start, System};
 use crate::table::Slot;
+use crate::user_spaces::{is_mapped, user_0, Above};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use cairn_abi::layout::{linux_slot, PERSONALITY_HEAP, RESERVED_SLOTS};
@@ -35,8 +36,12 @@ fn ids_of_file(
     creds: &Credentials,
     (mode, uid, gid): (u32, u32, u32),
     file: Option<FileCapabilities>,
+    space: &Above,
 ) -> Option<(Credentials, bool)> {
     let mut new = *creds;
+    // Whom the user name space does not know, nobody becomes there.
+    let known = is_mapped(space, false, uid) && is_mapped(space, true, gid);
+    let mode = if known { mode } else { 0 };
     if mode & s::ISUID != 0 {
         (new.euid, new.suid) = (uid, uid);
     }
@@ -44,7 +49,7 @@ fn ids_of_file(
     if mode & (s::ISGID | 0o010) == s::ISGID | 0o010 {
         (new.egid, new.sgid) = (gid, gid);
     }
-    let careful = crate::capabilities::follow_exec(&mut new, file)?;
+    let careful = crate::capabilities::follow_exec(&mut new, file, user_0(space))?;
     Some((new, careful))
 }
 
@@ -261,7 +266,8 @@ impl<S: System> Manager<S> {
         }
         process.beginning = Beginning::Told;
         if !process.no_new_privileges {
-            let of_file = ids_of_file(&process.creds, (mode, uid, gid), capabilities);
+            let ids = (mode, uid, gid);
+            let of_file = ids_of_file(&process.creds, ids, capabilities, &process.user);
             let (new, careful) = of_file.ok_or(EPERM)?;
             process.death_signal = 0;
             process.careful = careful;
@@ -292,7 +298,7 @@ impl<S: System> Manager<S> {
 
     /// SET_ROOT
     pub(crate) fn set_root(&mut self, message: &Received, slot: Slot) -> Result<Outcome, Errno> {
-        if !self.processes[slot].creds.has(SYS_CHROOT) {
+        if !self.processes[slot].creds.has_inside(SYS_CHROOT) {
             return Err(EPERM);
         }
         if message.portals != 1 {

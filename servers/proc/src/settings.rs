@@ -5,6 +5,7 @@ use crate::manager::{done, Manager};
 use crate::signal::LAST;
 use crate::system::{Errno, System};
 use crate::table::Slot;
+use cairn_idl::capability::SYS_ADMIN;
 use cairn_idl::errno::{EINVAL, EPERM};
 use cairn_rt::Received;
 
@@ -73,8 +74,13 @@ impl<S: System> Manager<S> {
         let name = self.bytes(message, 0, message.out_len)?;
         if !by_role {
             let slot = self.caller(message)?;
-            if let Some(host) = &self.processes[slot].host {
-                *host.borrow_mut() = name;
+            let host = self.processes[slot].host.clone();
+            let owner = host.as_ref().and_then(|host| host.owner.clone());
+            if !self.is_capable(slot, &owner, SYS_ADMIN) {
+                return Err(EPERM);
+            }
+            if let Some(host) = host {
+                *host.name.borrow_mut() = name;
                 return done(0);
             }
         }

@@ -9,20 +9,24 @@ use crate::manager::{done, Manager};
 use crate::prefix::{encode_entry, normal, ENTRY, FSTYPE, HEAD, NAME};
 use crate::system::{Errno, System};
 use crate::table::Slot;
+use crate::user_spaces::{all_in, Above, Counted, UserSpace};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
-use cairn_idl::capability::SYS_ADMIN;
-use cairn_idl::errno::{EFAULT, EINVAL, ENAMETOOLONG, ENOMEM, ENOSPC, EPERM};
+use cairn_idl::capability::{SYS_ADMIN, SYS_CHROOT};
+use cairn_idl::errno::{EFAULT, EINVAL, ENAMETOOLONG, ENOMEM, ENOSPC, EPERM, ESRCH};
 use cairn_idl::fs::PREFIX_SERIAL_SHIFT;
+use cairn_idl::proc::{Credentials, SpaceKind};
 use cairn_rt::{Portal, Received};
 use core::cell::RefCell;
 
 /// CLONE_NEW bits of UNSHARE.
 const NEW_MOUNTS: u64 = 0x2_0000;
 const NEW_HOST: u64 = 0x400_0000;
+const NEW_USER: u64 = 0x1000_0000;
+/// Of these a child has its own from its first moment on (FORK).
+pub(crate) const OF_CHILDREN: u64 = NEW_HOST | NEW_USER;
 
-/// Most name spaces in all, and mounts in each.
-const SPACES_MOST: u32 = 1024;
+/// Mounts in each.
 const MOUNTS_MOST: usize = 256;
 const NUMBER_MOST: u32 = u32::MAX >> PREFIX_SERIAL_SHIFT;
 
@@ -30,7 +34,38 @@ const NUMBER_MOST: u32 = u32::MAX >> PREFIX_SERIAL_SHIFT;
 #[derive(Debug)]
 pub struct Space {
     id: u64,
+    /// The user name space that it was made in.
+    owner: Above,
     table: RefCell<Table>,
+    _counted: Counted,
+}
+
+/// A UTS name space that is not the first one.
+#[derive(Debug)]
+pub struct Host {
+    id: u64,
+    pub owner: Above,
+    pub name: RefCell<Vec<u8>>,
+    _counted: Counted,
+}
+
+/// A name space that somebody has a file of.
+#[derive(Clone, Debug)]
+enum Any {
+    Mount(Rc<Space>),
+    Host(Rc<Host>),
+    User(Rc<UserSpace>),
+}
+
+/// Name spaces that are kept for their files (SPACE_HOLD), in order of their numbers.
+#[derive(Debug, Default)]
+pub struct Held(Vec<(u64, u32, Any)>);
+
+/// New name spaces of a process, before it has them.
+#[derive(Default)]
+struct Fresh {
+    user: Option<(Rc<UserSpace>, Credentials)>,
+    host: Option<Rc<Host>>,
 }
 
 #[derive(Debug, Default)]
@@ -98,7 +133,7 @@ impl<S: System> Manager<S> {
     fn own_space(&self, slot: Slot) -> Result<Rc<Space>, Errno> {
         let process = &self.processes[slot];
         let space = process.space.clone().ok_or(EINVAL)?;
-        match process.creds.has(SYS_ADMIN) {
+        match self.is_capable(slot, &space.owner, SYS_ADMIN) {
             true => Ok(space),
             false => Err(EPERM),
         }
@@ -108,33 +143,86 @@ impl<S: System> Manager<S> {
         self.prefixes.page().publish_space(space.id);
     }
 
-    /// UNSHARE
-    pub(crate) fn unshare(&mut self, slot: Slot, flags: u64) -> Result<Outcome, Errno> {
-        if flags & !(NEW_MOUNTS | NEW_HOST) != 0 {
-            return Err(EINVAL);
-        }
-        if !self.processes[slot].creds.has(SYS_ADMIN) {
+    /// New name spaces for a process, of all kinds but mounts: nothing has changed yet. `capable` in its user name space is who has CAP_SYS_ADMIN there, or is in a new one.
+    fn fresh(&mut self, slot: Slot, flags: u64) -> Result<Fresh, Errno> {
+        let mut fresh = Fresh::default();
+        if flags & NEW_USER != 0 {
+            fresh.user = Some(self.new_user_space(slot)?);
+        } else if !self.processes[slot].creds.has_inside(SYS_ADMIN) {
             return Err(EPERM);
         }
+        let process = &self.processes[slot];
+        let owner = match &fresh.user {
+            Some((space, _)) => Some(space.clone()),
+            None => process.user.clone(),
+        };
         if flags & NEW_HOST != 0 {
-            let name = match &self.processes[slot].host {
-                Some(host) => host.borrow().clone(),
+            let name = match &process.host {
+                Some(host) => host.name.borrow().clone(),
                 None => self.prefixes.hostname().to_vec(),
             };
-            self.processes[slot].host = Some(Rc::new(RefCell::new(name)));
+            let counted = Counted::new(&self.counts, process.creds.euid)?;
+            self.spaces_made += 1;
+            let host = Host {
+                id: self.spaces_made,
+                owner: owner.clone(),
+                name: RefCell::new(name),
+                _counted: counted,
+            };
+            fresh.host = Some(Rc::new(host));
         }
-        if flags & NEW_MOUNTS != 0 {
-            if self.spaces >= SPACES_MOST {
-                return Err(ENOSPC);
-            }
+        Ok(fresh)
+    }
+
+    /// What a child is to have of its own, before there is a domain of it.
+    pub(crate) fn born_apart(&mut self, child: Slot, flags: u64) -> Result<(), Errno> {
+        if flags == 0 {
+            return Ok(());
+        }
+        let fresh = self.fresh(child, flags)?;
+        if let Some(creds) = self.moves(child, fresh) {
+            self.processes[child].creds = creds;
+        }
+        Ok(())
+    }
+
+    /// The process has these. → its capabilities in a new user name space.
+    fn moves(&mut self, slot: Slot, fresh: Fresh) -> Option<Credentials> {
+        let process = &mut self.processes[slot];
+        if let Some(host) = fresh.host {
+            process.host = Some(host);
+        }
+        let (user, creds) = fresh.user?;
+        process.user = Some(user);
+        Some(creds)
+    }
+
+    /// UNSHARE
+    pub(crate) fn unshare(&mut self, slot: Slot, flags: u64) -> Result<Outcome, Errno> {
+        if flags & !(NEW_MOUNTS | OF_CHILDREN) != 0 {
+            return Err(EINVAL);
+        }
+        if flags & NEW_USER != 0 && self.processes[slot].threads.len() > 1 {
+            return Err(EINVAL);
+        }
+        let fresh = self.fresh(slot, flags)?;
+        let counted = match flags & NEW_MOUNTS {
+            0 => None,
+            _ => Some(Counted::new(&self.counts, self.processes[slot].creds.euid)?),
+        };
+        if let Some(creds) = self.moves(slot, fresh) {
+            self.assume_inside(slot, creds);
+        }
+        if let Some(counted) = counted {
             // Its root is what the process has as its own.
             self.leave_root(slot);
-            self.leave_space(slot);
-            self.spaces += 1;
+            self.leave_mounts(slot);
             self.spaces_made += 1;
             let space = Space {
                 id: self.spaces_made,
+                owner: self.processes[slot].user.clone(),
                 table: RefCell::default(),
+                _counted: counted,
             };
             self.processes[slot].space = Some(Rc::new(space));
         }
@@ -142,19 +230,162 @@ impl<S: System> Manager<S> {
         Ok(Outcome::words(&[0, space]))
     }
 
+    /// The process came into a user name space. It shows of itself what it showed before.
+    fn assume_inside(&mut self, slot: Slot, creds: Credentials) {
+        let dumpable = self.processes[slot].dumpable;
+        self.assume(slot, creds);
+        self.processes[slot].dumpable = dumpable;
+    }
+
     /// The process is in the first mount name space. With its last process another one goes.
-    pub(crate) fn leave_space(&mut self, slot: Slot) {
-        let space = self.processes[slot].space.take();
-        if let Some(space) = space.and_then(Rc::into_inner) {
-            self.spaces -= 1;
-            if let Some(handle) = space.table.into_inner().handle {
-                self.system.drop_kept(handle);
+    fn leave_mounts(&mut self, slot: Slot) {
+        if let Some(space) = self.processes[slot].space.take() {
+            self.let_go(space);
+        }
+    }
+
+    fn let_go(&mut self, space: Rc<Space>) {
+        let handle = Rc::into_inner(space).and_then(|space| space.table.into_inner().handle);
+        if let Some(handle) = handle {
+            self.system.drop_kept(handle);
+        }
+    }
+
+    /// The process is in no name space of its own any more, as it has ended. (It stays in its user name space: its ids are of that.)
+    pub(crate) fn leave_spaces(&mut self, slot: Slot) {
+        self.leave_mounts(slot);
+        self.processes[slot].host = None;
+    }
+
+    /// The number of the name space of this kind that a process is in.
+    fn number_of(&self, slot: Slot, kind: SpaceKind) -> Result<u64, Errno> {
+        let process = &self.processes[slot];
+        let number = match kind {
+            SpaceKind::Mount => process.space.as_ref().map(|space| space.id),
+            SpaceKind::Host => process.host.as_ref().map(|space| space.id),
+            SpaceKind::User => process.user.as_ref().map(|space| space.id),
+            SpaceKind::Processes | SpaceKind::Ipc => None,
+            SpaceKind::Network | SpaceKind::Cgroup => None,
+        };
+        Ok(number.unwrap_or(0))
+    }
+
+    /// SPACE_ID
+    pub(crate) fn space_id(&self, pid: u64, kind: SpaceKind) -> Result<Outcome, Errno> {
+        let slot = self.numbers.process(pid).ok_or(ESRCH)?;
+        Ok(Outcome::words(&[0, self.number_of(slot, kind)?]))
+    }
+
+    /// SPACE_HOLD
+    pub(crate) fn space_hold(
+        &mut self,
+        pid: u64,
+        kind: SpaceKind,
+        id: u64,
+    ) -> Result<Outcome, Errno> {
+        let slot = self.numbers.process(pid).ok_or(ESRCH)?;
+        if self.number_of(slot, kind)? != id {
+            return Err(ESRCH);
+        }
+        let process = &self.processes[slot];
+        let its = match kind {
+            SpaceKind::Mount => process.space.clone().map(Any::Mount),
+            SpaceKind::Host => process.host.clone().map(Any::Host),
+            SpaceKind::User => process.user.clone().map(Any::User),
+            _ => None,
+        };
+        // The first ones stay anyway.
+        let Some(its) = its else { return done(0) };
+        match self.held.0.binary_search_by_key(&id, |held| held.0) {
+            Ok(at) => self.held.0[at].1 += 1,
+            Err(at) => {
+                self.held.0.try_reserve(1).map_err(|_| ENOMEM)?;
+                self.held.0.insert(at, (id, 1, its));
             }
         }
-        // (The UTS name space is a name.)
-        if !self.processes[slot].alive() {
-            self.processes[slot].host = None;
+        done(0)
+    }
+
+    /// SPACE_DROP
+    pub(crate) fn space_drop(&mut self, id: u64) -> Result<Outcome, Errno> {
+        let at = self.held.0.binary_search_by_key(&id, |held| held.0);
+        let at = at.map_err(|_| EINVAL)?;
+        self.held.0[at].1 -= 1;
+        if self.held.0[at].1 == 0 {
+            if let (_, _, Any::Mount(space)) = self.held.0.remove(at) {
+                self.let_go(space);
+            }
         }
+        done(0)
+    }
+
+    /// SPACE_ENTER
+    pub(crate) fn space_enter(
+        &mut self,
+        domain: u64,
+        kind: SpaceKind,
+        id: u64,
+    ) -> Result<Outcome, Errno> {
+        let slot = self.by_domain(domain)?;
+        let its = match id {
+            0 => None,
+            _ => {
+                let at = self.held.0.binary_search_by_key(&id, |held| held.0);
+                Some(self.held.0[at.map_err(|_| EINVAL)?].2.clone())
+            }
+        };
+        let creds = self.processes[slot].creds;
+        let may = |owner: &Above, needed: u32| {
+            let over = self.is_capable(slot, owner, SYS_ADMIN);
+            if over && creds.has_inside(needed) {
+                Ok(())
+            } else {
+                Err(EPERM)
+            }
+        };
+        match (kind, its) {
+            (SpaceKind::Mount, Some(Any::Mount(space))) => {
+                may(&space.owner, SYS_ADMIN).and_then(|()| may(&space.owner, SYS_CHROOT))?;
+                if space.table.borrow().handle.is_none() {
+                    return Err(EINVAL);
+                }
+                self.leave_root(slot);
+                self.leave_mounts(slot);
+                self.processes[slot].space = Some(space);
+            }
+            // Whoever left the first mount name space has nothing of it any more.
+            (SpaceKind::Mount, None) => {
+                may(&None, SYS_ADMIN)?;
+                if self.processes[slot].space.is_some() {
+                    return Err(EINVAL);
+                }
+            }
+            (SpaceKind::Host, Some(Any::Host(host))) => {
+                may(&host.owner, SYS_ADMIN)?;
+                self.processes[slot].host = Some(host);
+            }
+            (SpaceKind::Host, None) => {
+                may(&None, SYS_ADMIN)?;
+                self.processes[slot].host = None;
+            }
+            (SpaceKind::User, Some(Any::User(space))) => {
+                let process = &self.processes[slot];
+                let own = process.user.as_ref().map_or(0, |own| own.id);
+                if own == id || process.threads.len() > 1 {
+                    return Err(EINVAL);
+                }
+                if !self.is_capable(slot, &Some(space.clone()), SYS_ADMIN) {
+                    return Err(EPERM);
+                }
+                let creds = all_in(space.id, self.processes[slot].creds);
+                self.processes[slot].user = Some(space);
+                self.assume_inside(slot, creds);
+            }
+            (SpaceKind::User, None) => return Err(EINVAL),
+            (_, None) => may(&None, SYS_ADMIN)?,
+            _ => return Err(EINVAL),
+        }
+        done(0)
     }
 
     /// For a process that begins anew: which name spaces it has of its own ([`block`]), and its root if that is not the first name space's.
@@ -191,7 +422,7 @@ impl<S: System> Manager<S> {
             None => self.prefixes.table(),
         };
         if let Some(host) = &process.host {
-            let host = host.borrow();
+            let host = host.name.borrow();
             let length = host.len().min(NAME - 1);
             bytes[16..16 + NAME].fill(0);
             bytes[16..16 + length].copy_from_slice(&host[..length]);
@@ -344,9 +575,10 @@ impl<S: System> Manager<S> {
     /// SPACE_OF
     pub(crate) fn space_of(&mut self, domain: u64) -> Result<Outcome, Errno> {
         let slot = self.by_domain(domain)?;
-        let process = &self.processes[slot];
-        let space = process.space.as_ref().map_or(0, |space| space.id);
-        let may_change = process.creds.has(SYS_ADMIN);
+        let space = self.processes[slot].space.as_ref();
+        let owner = space.and_then(|space| space.owner.clone());
+        let space = space.map_or(0, |space| space.id);
+        let may_change = self.is_capable(slot, &owner, SYS_ADMIN);
         Ok(Outcome::words(&[0, space, may_change.into()]))
     }
 
@@ -354,7 +586,7 @@ impl<S: System> Manager<S> {
     pub(crate) fn hostname_of(&mut self, message: &Received, slot: Slot) -> Result<Outcome, Errno> {
         let host = self.processes[slot].host.clone();
         let name = match &host {
-            Some(host) => host.borrow().clone(),
+            Some(host) => host.name.borrow().clone(),
             None => self.prefixes.hostname().to_vec(),
         };
         let length = name.len().min(message.in_len);

@@ -212,6 +212,7 @@ impl<S: System> Manager<S> {
         self.count_user(uid, -1);
         self.count_cgroup(slot, -1);
         self.tasks -= 1;
+        self.processes[slot].user = None;
         self.processes.give(slot);
     }
 }

@@ -3,7 +3,7 @@
 use crate::system::{Load, Memory, Mount, Processor, System};
 use cairn_abi::machine::Counters;
 use cairn_idl::capability::ALL;
-use cairn_idl::proc::{Credentials, Status};
+use cairn_idl::proc::{Credentials, SpaceKind, SpaceMap, Status};
 use cairn_idl::vm::{flags, prot, MapEntry};
 
 #[derive(Default)]
@@ -11,6 +11,11 @@ pub struct Fake {
     pub host_name: Vec<u8>,
     pub gone: Vec<u32>,
     pub limits: std::collections::BTreeMap<u64, u64>,
+    /// Name spaces that are kept, and who came into one.
+    pub held: Vec<u64>,
+    pub entered: Vec<(u32, u64)>,
+    /// Writer, process, which and text of maps.
+    pub maps: Vec<(u32, u32, SpaceMap, Vec<u8>)>,
 }
 
 pub const SHELL_DOMAIN: u32 = 77;
@@ -136,6 +141,33 @@ impl System for Fake {
 
     fn limit(&mut self, _: u32, resource: u64) -> Option<[u64; 2]> {
         Some([if resource == 7 { 1024 } else { u64::MAX }, u64::MAX])
+    }
+
+    fn space_id(&mut self, pid: u32, kind: SpaceKind) -> Option<u64> {
+        (pid == 10).then_some(if kind == SpaceKind::Host { 7 } else { 0 })
+    }
+
+    fn hold_space(&mut self, _: u32, _: SpaceKind, id: u64) -> Result<(), i64> {
+        self.held.push(id);
+        Ok(())
+    }
+
+    fn drop_space(&mut self, _: SpaceKind, id: u64) {
+        self.held.retain(|held| *held != id);
+    }
+
+    fn enter_space(&mut self, domain: u32, _: SpaceKind, id: u64) -> Result<(), i64> {
+        self.entered.push((domain, id));
+        Ok(())
+    }
+
+    fn map_text(&mut self, domain: u32, pid: u32, _: SpaceMap) -> Result<Vec<u8>, i64> {
+        Ok(format!("{pid} for {domain}\n").into_bytes())
+    }
+
+    fn set_map(&mut self, domain: u32, pid: u32, which: SpaceMap, text: &[u8]) -> Result<(), i64> {
+        self.maps.push((domain, pid, which, text.to_vec()));
+        Ok(())
     }
 
     fn maps(&mut self, _: u32) -> Vec<MapEntry> {

@@ -8,7 +8,7 @@ use cairn_abi::machine::Counters;
 use cairn_abi::service::current;
 use cairn_idl::errno::ENOSYS;
 use cairn_idl::fs::{Prefix, PrefixTable, PREFIX_SERIAL_SHIFT};
-use cairn_idl::proc::Status;
+use cairn_idl::proc::{SpaceKind, SpaceMap, Status};
 use cairn_idl::vm::MapEntry;
 use cairn_idl::wire::Failure;
 use cairn_idl::{ipc, proc, vm};
@@ -146,6 +146,37 @@ impl System for Outside {
                 return maps;
             }
         }
+    }
+
+    fn space_id(&mut self, pid: u32, kind: SpaceKind) -> Option<u64> {
+        self.proc().space_id(pid.into(), kind).ok()
+    }
+
+    fn hold_space(&mut self, pid: u32, kind: SpaceKind, id: u64) -> Result<(), i64> {
+        let held = self.proc().space_hold(pid.into(), kind, id);
+        held.map_err(Failure::errno)
+    }
+
+    fn drop_space(&mut self, kind: SpaceKind, id: u64) {
+        // (What is not held any more is gone.)
+        let _ = self.proc().space_drop(kind, id);
+    }
+
+    fn enter_space(&mut self, domain: u32, kind: SpaceKind, id: u64) -> Result<(), i64> {
+        let entered = self.proc().space_enter(domain, kind, id);
+        entered.map_err(Failure::errno)
+    }
+
+    fn map_text(&mut self, domain: u32, pid: u32, which: SpaceMap) -> Result<Vec<u8>, i64> {
+        let mut bytes = vec![0; 16 * 1024];
+        let read = self.proc().map_read(domain, pid.into(), which, &mut bytes);
+        bytes.truncate(read.map_err(Failure::errno)? as usize);
+        Ok(bytes)
+    }
+
+    fn set_map(&mut self, domain: u32, pid: u32, which: SpaceMap, text: &[u8]) -> Result<(), i64> {
+        let written = self.proc().map_write(domain, pid.into(), which, text);
+        written.map_err(Failure::errno)
     }
 
     fn load(&mut self) -> Load {

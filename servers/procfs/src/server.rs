@@ -6,10 +6,12 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use cairn_idl::errno::*;
-use cairn_idl::fs::{kind, s, Stat, Statfs};
+use cairn_idl::fs::{kind, s, Stat, Statfs, ENTER_SPACE};
+use cairn_idl::proc::SpaceKind;
 use cairn_resmgr::layout;
 use cairn_resmgr::server::{put, Answer};
 use cairn_resmgr::{Context, Data, Dirents, Failure, Handle, Meta, Opened, Server, Text};
+use cairn_rt::channel::Reply;
 
 /// st_dev of everything here.
 const DEVICE: u64 = 4;
@@ -24,11 +26,53 @@ const MISSING: Failure = Failure::Errno(ENOENT);
 pub enum Node {
     Dir(Dir, Who),
     Row(usize, Who),
+    /// A name space that the process is in, by its number.
+    Space(SpaceKind, Who, u64),
+}
+
+/// What is kept with an open file.
+#[derive(Default)]
+pub struct Open {
+    /// The text as it was when the file was opened.
+    text: Text,
+    /// The domain that opened it.
+    opener: u32,
+    /// A name space that is kept.
+    holds: Option<(SpaceKind, u64)>,
 }
 
 pub struct Procfs<S: System> {
     pub system: S,
     rows: Vec<Row<S>>,
+}
+
+/// The kinds of name spaces: how they are called, their first ones' inodes and CLONE_NEW bits as Linux has them.
+const SPACES: [(SpaceKind, &str, u64, i64); 7] = [
+    (SpaceKind::Mount, "mnt", 4_026_531_841, 0x2_0000),
+    (SpaceKind::Host, "uts", 4_026_531_838, 0x400_0000),
+    (SpaceKind::Processes, "pid", 4_026_531_836, 0x2000_0000),
+    (SpaceKind::Ipc, "ipc", 4_026_531_839, 0x800_0000),
+    (SpaceKind::User, "user", 4_026_531_837, 0x1000_0000),
+    (SpaceKind::Network, "net", 4_026_531_840, 0x4000_0000),
+    (SpaceKind::Cgroup, "cgroup", 4_026_531_835, 0x200_0000),
+];
+/// Inodes of the others come behind this.
+const OTHER_SPACES: u64 = 4_026_532_000;
+/// st_dev of these.
+const SPACE_DEVICE: u64 = 3;
+const NS_GET_NSTYPE: u64 = 0xb703;
+
+fn space_inode(kind: SpaceKind, id: u64) -> u64 {
+    match id {
+        0 => SPACES[kind.word() as usize].2,
+        id => OTHER_SPACES + id,
+    }
+}
+
+/// The name of a name space's file.
+fn space_name(kind: SpaceKind, id: u64) -> String {
+    let name = SPACES[kind.word() as usize].1;
+    format!("{name}:[{}]", space_inode(kind, id))
 }
 
 /// What a directory or row is, and of which thread.
@@ -93,6 +137,11 @@ impl<S: System> Procfs<S> {
         Node::Dir(Dir::Task, Who { tid: number, ..who })
     }
 
+    fn row_of(&self, kind: SpaceKind) -> usize {
+        let is = |row: &Row<S>| matches!(row.what, What::Space(it) if it == kind);
+        self.rows.iter().position(is).unwrap_or(0)
+    }
+
     /// What is guarded is for who may look into the process, whatever mode and owner say. The caller is whom the nucleus names.
     fn check_guard(&mut self, node: Node, sender: u32) -> Answer<()> {
         let Node::Row(index, who) = node else {
@@ -108,6 +157,10 @@ impl<S: System> Procfs<S> {
         let Node::Row(index, mut who) = node else {
             return Ok(Vec::new());
         };
+        if let What::Map(which) = self.rows[index].what {
+            let text = self.system.map_text(sender, who.pid, which);
+            return text.map_err(Failure::Errno);
+        }
         if who.pid != 0 && matches!(self.rows[index].what, What::Text(_)) {
             who.asks = self.system.pid_of(sender) == Some(who.pid);
         }
@@ -120,15 +173,16 @@ impl<S: System> Procfs<S> {
                 writer(&mut self.system, who, &mut text).ok_or(Failure::Errno(ESRCH))?;
                 Ok(text.into_bytes())
             }
-            What::Dir(_) | What::Link(_) | What::Elsewhere(_) => Err(Failure::Errno(EINVAL)),
+            What::Dir(_) | What::Link(_) | What::Elsewhere(_) | What::Space(_) | What::Map(_) => {
+                Err(Failure::Errno(EINVAL))
+            }
         }
     }
 }
 
 impl<S: System> Server for Procfs<S> {
     type Node = Node;
-    /// The text as it was when the file was opened.
-    type State = Text;
+    type State = Open;
 
     fn root(&mut self, _: u64) -> Node {
         Node::Dir(Dir::Root, Who::default())
@@ -138,14 +192,21 @@ impl<S: System> Server for Procfs<S> {
         let (mode, who, ino) = match node {
             Node::Dir(Dir::Root, _) => (s::IFDIR | 0o555, Who::default(), 1),
             Node::Dir(dir, who) => {
-                let mode = if dir == Dir::Descriptors {
-                    0o500
-                } else {
-                    0o555
+                let mode = match dir {
+                    Dir::Descriptors => 0o500,
+                    Dir::Spaces => 0o511,
+                    _ => 0o555,
                 };
                 (s::IFDIR | mode, who, 2 + dir as u64)
             }
             Node::Row(index, who) => (self.rows[index].mode, who, 64 + index as u64),
+            Node::Space(kind, _, id) => {
+                return Ok(Meta {
+                    mode: s::IFREG | 0o444,
+                    ino: space_inode(kind, id),
+                    ..Meta::default()
+                })
+            }
         };
         let mut meta = Meta {
             mode,
@@ -175,6 +236,17 @@ impl<S: System> Server for Procfs<S> {
                 What::Elsewhere(place) => Err(cx.redirect(place.as_bytes())),
                 _ => Ok(self.node(row, who)),
             };
+        }
+        if dir == Dir::Spaces {
+            for (kind, ..) in SPACES {
+                let id = self.system.space_id(who.pid, kind).ok_or(MISSING)?;
+                if space_name(kind, id).as_bytes() == name {
+                    let node = Node::Row(self.row_of(kind), who);
+                    self.check_guard(node, cx.request.sender)?;
+                    return Ok(Node::Space(kind, who, id));
+                }
+            }
+            return Err(MISSING);
         }
         let number = number(name).ok_or(MISSING)?;
         // Whether a process exists is seen by the question for its owner.
@@ -210,6 +282,11 @@ impl<S: System> Server for Procfs<S> {
         let Node::Row(index, mut who) = link else {
             return Err(Failure::Errno(EINVAL));
         };
+        if let What::Space(kind) = self.rows[index].what {
+            self.check_guard(link, cx.request.sender)?;
+            let id = self.system.space_id(who.pid, kind).ok_or(MISSING)?;
+            return put(space_name(kind, id).as_bytes(), into);
+        }
         let What::Link(writer) = self.rows[index].what else {
             return Err(Failure::Errno(EINVAL));
         };
@@ -238,6 +315,7 @@ impl<S: System> Server for Procfs<S> {
                 };
                 (row.name.into(), Node::Dir(dir, who))
             }
+            Node::Space(kind, who, id) => (space_name(kind, id), Node::Dir(Dir::Spaces, who)),
         };
         let mut at = dir;
         while at != self.root(0) {
@@ -248,7 +326,7 @@ impl<S: System> Server for Procfs<S> {
                     let is = |row: &&Row<S>| matches!(row.what, What::Dir(it) if it == dir);
                     self.rows.iter().find(is).map_or("", |row| row.name).into()
                 }
-                Node::Row(..) => break,
+                Node::Row(..) | Node::Space(..) => break,
             };
             path = if path.is_empty() {
                 name
@@ -263,7 +341,10 @@ impl<S: System> Server for Procfs<S> {
     fn stat(&mut self, cx: &mut Context, node: Node) -> Answer<Stat> {
         let now = (cx.now() / 1_000_000_000) as i64;
         Ok(Stat {
-            dev: DEVICE,
+            dev: match node {
+                Node::Space(..) => SPACE_DEVICE,
+                _ => DEVICE,
+            },
             blksize: 1024,
             atime: now,
             mtime: now,
@@ -325,12 +406,24 @@ impl<S: System> Server for Procfs<S> {
         cx: &mut Context,
         node: Node,
         _: u64,
-        state: &mut Text,
+        state: &mut Open,
     ) -> Answer<Opened<Node>> {
         self.check_guard(node, cx.request.sender)?;
         let text = self.contents(node, cx.request.sender)?;
         let mode = self.meta(node)?.mode;
-        *state = Text::new(cx, text)?;
+        state.opener = cx.request.sender;
+        if let Node::Space(kind, who, id) = node {
+            let held = self.system.hold_space(who.pid, kind, id);
+            held.map_err(|_| MISSING)?;
+            state.holds = Some((kind, id)).filter(|_| id != 0);
+        }
+        let text = Text::new(cx, text);
+        if text.is_err() {
+            if let Some((kind, id)) = state.holds.take() {
+                self.system.drop_space(kind, id);
+            }
+        }
+        state.text = text?;
         Ok(Opened {
             node,
             kind: layout::default_kind(mode) | kind::SEEKABLE,
@@ -344,11 +437,36 @@ impl<S: System> Server for Procfs<S> {
         offset: u64,
         length: usize,
     ) -> Answer<Data<'a>> {
-        Ok(handle.state.read(offset, length))
+        Ok(handle.state.text.read(offset, length))
     }
 
     fn close(&mut self, cx: &mut Context, handle: Handle<Self>) {
-        handle.state.end(cx);
+        if let Some((kind, id)) = handle.state.holds {
+            self.system.drop_space(kind, id);
+        }
+        handle.state.text.end(cx);
+    }
+
+    /// The file of a name space: of which kind it is, and setns(2).
+    fn ioctl<'a>(
+        &'a mut self,
+        cx: &mut Context,
+        handle: &'a mut Handle<Self>,
+        request: u64,
+        _: u64,
+    ) -> Answer<Reply<'a>> {
+        let Node::Space(kind, _, id) = handle.node else {
+            return Err(Failure::Errno(ENOTTY));
+        };
+        match request {
+            NS_GET_NSTYPE => Ok(Reply::result(SPACES[kind.word() as usize].3)),
+            ENTER_SPACE => {
+                let entered = self.system.enter_space(cx.request.sender, kind, id);
+                entered.map_err(Failure::Errno)?;
+                Ok(Reply::new(&[0, id]))
+            }
+            _ => Err(Failure::Errno(ENOTTY)),
+        }
     }
 
     /// The host name and the limits of System V's things can be written here, by who may open the file for it.
@@ -356,12 +474,26 @@ impl<S: System> Server for Procfs<S> {
         &mut self,
         cx: &mut Context,
         handle: &mut Handle<Self>,
-        _: u64,
+        offset: u64,
         length: usize,
     ) -> Answer<usize> {
-        let Node::Row(index, _) = handle.node else {
+        let Node::Row(index, who) = handle.node else {
             return Err(Failure::Errno(EISDIR));
         };
+        if let What::Map(which) = self.rows[index].what {
+            let sender = cx.request.sender;
+            // Who opened it for somebody else did not think of this.
+            if handle.state.opener != sender {
+                return Err(Failure::Errno(EPERM));
+            }
+            let mut text = [0; 4096];
+            let text = text.get_mut(..length).filter(|_| offset == 0);
+            let text = text.ok_or(Failure::Errno(EINVAL))?;
+            cx.fetch(0, text)?;
+            let written = self.system.set_map(sender, who.pid, which, text);
+            written.map_err(Failure::Errno)?;
+            return Ok(length);
+        }
         let name = self.rows[index].name;
         let limits = crate::ipc::limits_of(name);
         if name != "hostname" && limits.is_empty() {

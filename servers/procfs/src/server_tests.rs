@@ -368,3 +368,67 @@ fn who_opens_a_text_pays_for_it() {
     open.into_iter().for_each(|handle| bench.close(handle));
     assert_eq!(bench.manager.usage(1000).0, 0);
 }
+
+#[test]
+fn name_spaces_have_files_that_keep_them() {
+    let mut bench = bench();
+    let listed = names(&mut bench, "10/ns");
+    assert!(["mnt", "uts", "user"]
+        .iter()
+        .all(|name| listed.contains(&(*name).into())));
+    let handle = bench.open(b"10/ns/uts", 0, 0).unwrap();
+    assert_eq!(bench.server.system.held, [7]);
+    assert_eq!(
+        bench
+            .call(handle, &[fs::IOCTL, 0xb703], b"", 0)
+            .unwrap()
+            .result(),
+        0x400_0000
+    );
+    assert_eq!(
+        bench
+            .call(handle, &[fs::IOCTL, fs::ENTER_SPACE], b"", 0)
+            .unwrap()
+            .result(),
+        0
+    );
+    assert_eq!(bench.server.system.entered, [(SHELL_DOMAIN, 7)]);
+    bench.close(handle);
+    assert!(bench.server.system.held.is_empty());
+    // The first ones need not be kept; nobody comes past whom a process shows itself to.
+    bench.open(b"10/ns/uts:[4026532007]", 0, 0).unwrap();
+    assert_eq!(bench.open(b"10/ns/uts:[4026532008]", 0, 0), Err(-ENOENT));
+    bench.sender = ROOT_DOMAIN + 100;
+    assert_eq!(bench.open(b"10/ns/uts", 0, 0), Err(-EACCES));
+    assert_eq!(bench.open(b"10/ns/uts:[4026532007]", 0, 0), Err(-EACCES));
+}
+
+#[test]
+fn maps_are_written_by_who_opened_them() {
+    let mut bench = bench();
+    bench.label = cairn_idl::label::make(1000, 1000);
+    assert_eq!(
+        text(&mut bench, "10/uid_map"),
+        format!("10 for {SHELL_DOMAIN}\n")
+    );
+    let handle = bench.open(b"10/gid_map", o::RDWR, 0).unwrap();
+    assert_eq!(
+        bench
+            .call(handle, &[fs::WRITE, fs::POSITION], b"0 5 1", 0)
+            .unwrap()
+            .result(),
+        5
+    );
+    assert_eq!(
+        bench.server.system.maps,
+        [(
+            SHELL_DOMAIN,
+            10,
+            cairn_idl::proc::SpaceMap::Groups,
+            b"0 5 1".to_vec()
+        )]
+    );
+    bench.sender += 1;
+    let other = bench.call(handle, &[fs::WRITE, fs::POSITION], b"0 6 1", 0);
+    assert_eq!(other.map(|answer| answer.result()), Some(-EPERM));
+}

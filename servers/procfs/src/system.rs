@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use cairn_abi::machine::Counters;
 use cairn_idl::ipc::{Kind, Limits};
-use cairn_idl::proc::Status;
+use cairn_idl::proc::{SpaceKind, SpaceMap, Status};
 use cairn_idl::vm::MapEntry;
 
 /// `proc::LOAD`.
@@ -70,6 +70,14 @@ pub trait System {
     /// The path of a process's group.
     fn cgroup(&mut self, pid: u32) -> Option<String>;
     fn maps(&mut self, domain: u32) -> Vec<MapEntry>;
+    /// The number of the name space that a process is in (`proc::SPACE_ID`); it is kept, and let go; the process of this domain comes into it.
+    fn space_id(&mut self, pid: u32, kind: SpaceKind) -> Option<u64>;
+    fn hold_space(&mut self, pid: u32, kind: SpaceKind, id: u64) -> Result<(), i64>;
+    fn drop_space(&mut self, kind: SpaceKind, id: u64);
+    fn enter_space(&mut self, domain: u32, kind: SpaceKind, id: u64) -> Result<(), i64>;
+    /// What a file about a user name space says to the process of this domain; that process writes it.
+    fn map_text(&mut self, domain: u32, pid: u32, which: SpaceMap) -> Result<Vec<u8>, i64>;
+    fn set_map(&mut self, domain: u32, pid: u32, which: SpaceMap, text: &[u8]) -> Result<(), i64>;
     fn load(&mut self) -> Load;
     fn memory(&mut self) -> Memory;
     /// What the nucleus counted since boot.

@@ -5,6 +5,7 @@ use crate::{ipc, machine, process};
 use alloc::string::String;
 use cairn_idl::fs::s;
 use cairn_idl::ipc::Limits;
+use cairn_idl::proc::{SpaceKind, SpaceMap};
 
 /// A directory. Process and task directories exist for each number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +26,7 @@ pub enum Dir {
     Fs,
     SysNet,
     Core,
+    Spaces,
 }
 
 /// Whom a text is about.
@@ -48,6 +50,10 @@ pub enum What<S> {
     Bytes(fn(&mut S, Who) -> alloc::vec::Vec<u8>),
     /// A file of another server, under this name.
     Elsewhere(&'static str),
+    /// The name space of a kind: a link to a file that names it.
+    Space(SpaceKind),
+    /// Of the user name space: the reader's view of it.
+    Map(SpaceMap),
     /// A symbolic link; `None`: does not lead anywhere.
     Link(fn(&mut S, Who) -> Option<alloc::vec::Vec<u8>>),
 }
@@ -101,6 +107,26 @@ const fn link<S>(
         name,
         mode: s::IFLNK | 0o777,
         what: What::Link(target),
+        guarded: false,
+    }
+}
+
+const fn space<S>(name: &'static str, kind: SpaceKind) -> Row<S> {
+    Row {
+        dir: Dir::Spaces,
+        name,
+        mode: s::IFLNK | 0o777,
+        what: What::Space(kind),
+        guarded: true,
+    }
+}
+
+const fn map<S>(name: &'static str, which: SpaceMap) -> Row<S> {
+    Row {
+        dir: Dir::Process,
+        name,
+        mode: s::IFREG | 0o644,
+        what: What::Map(which),
         guarded: false,
     }
 }
@@ -264,6 +290,21 @@ pub fn rows<S: System>() -> alloc::vec::Vec<Row<S>> {
         text(Process, "statm", process::statm),
         text(Process, "status", process::status),
         fixed(Process, "wchan", "0"),
+        map("uid_map", SpaceMap::Users),
+        map("gid_map", SpaceMap::Groups),
+        map("setgroups", SpaceMap::Setgroups),
+        Row {
+            mode: s::IFDIR | 0o511,
+            ..dir(Process, "ns", Spaces)
+        },
+        space("cgroup", SpaceKind::Cgroup),
+        space("ipc", SpaceKind::Ipc),
+        space("mnt", SpaceKind::Mount),
+        space("net", SpaceKind::Network),
+        space("pid", SpaceKind::Processes),
+        space("pid_for_children", SpaceKind::Processes),
+        space("user", SpaceKind::User),
+        space("uts", SpaceKind::Host),
         Row {
             mode: s::IFDIR | 0o500,
             ..dir(Process, "fd", Descriptors)

@@ -1,5 +1,6 @@
 //! Mode, owner, times, access, extended attributes.
 
+use super::ids;
 use super::io::file;
 use crate::descriptors::OpenFile;
 use crate::errno::{Result, EBADF, EINVAL, ENAMETOOLONG, ENOENT};
@@ -8,6 +9,7 @@ use crate::machine::request::Request;
 use crate::machine::user::{self, UserRange, UserString};
 use crate::path::{send, start, walk, AT_FDCWD, REDIRECT};
 use crate::time::SECOND;
+use crate::user_space;
 use alloc::vec::Vec;
 use cairn_idl::fs::{self, at};
 use cairn_idl::label;
@@ -92,23 +94,31 @@ pub fn fchmod(f: &mut Frame) -> Result<u64> {
     )
 }
 
-fn owner(argument: u64) -> u64 {
-    argument & 0xffff_ffff
+fn owner(argument: u64) -> Result<u64> {
+    user_space::outside_user(argument as u32)
+        .map(u64::from)
+        .ok_or(EINVAL)
+}
+
+fn group(argument: u64) -> Result<u64> {
+    user_space::outside_group(argument as u32)
+        .map(u64::from)
+        .ok_or(EINVAL)
 }
 
 pub fn chown(f: &mut Frame) -> Result<u64> {
-    let words = [fs::CHOWN, owner(f.arg(1)), owner(f.arg(2)), 0];
+    let words = [fs::CHOWN, owner(f.arg(1))?, group(f.arg(2))?, 0];
     on_name(AT_FDCWD, f.arg(0), 0, &words)
 }
 
 pub fn lchown(f: &mut Frame) -> Result<u64> {
     let flags = at::SYMLINK_NOFOLLOW;
-    let words = [fs::CHOWN, owner(f.arg(1)), owner(f.arg(2)), flags];
+    let words = [fs::CHOWN, owner(f.arg(1))?, group(f.arg(2))?, flags];
     on_name(AT_FDCWD, f.arg(0), 0, &words)
 }
 
 pub fn fchown(f: &mut Frame) -> Result<u64> {
-    let words = [fs::CHOWN, owner(f.arg(1)), owner(f.arg(2)), 0];
+    let words = [fs::CHOWN, owner(f.arg(1))?, group(f.arg(2))?, 0];
     on_file(&*super::io::usable(f.arg(0))?, &words)
 }
 
@@ -117,7 +127,7 @@ pub fn fchownat(f: &mut Frame) -> Result<u64> {
     if flags & !(at::SYMLINK_NOFOLLOW | at::EMPTY_PATH) != 0 {
         return Err(EINVAL);
     }
-    let words = [fs::CHOWN, owner(f.arg(2)), owner(f.arg(3)), flags];
+    let words = [fs::CHOWN, owner(f.arg(2))?, group(f.arg(3))?, flags];
     on_name(f.arg(0) as i32, f.arg(1), flags, &words)
 }
 
@@ -137,6 +147,14 @@ fn check_access(dirfd: i32, name: u64, wanted: u64, flags: u64) -> Result<u64> {
 /// Who asks: by the effective or the real ids.
 fn own_label(effective: bool) -> u64 {
     let process = process();
+    if user_space::is_inside() {
+        // Servers know it without privilege.
+        let outside = ids::outside_credentials().unwrap_or_default();
+        return match effective {
+            true => label::with(outside.euid, outside.egid, 0),
+            false => label::with(outside.ruid, outside.rgid, 0),
+        };
+    }
     let (uid, gid) = if effective {
         (&process.euid, &process.egid)
     } else {

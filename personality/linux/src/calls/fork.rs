@@ -35,7 +35,7 @@ pub mod flag {
     pub const PARENT_SETTID: u64 = 0x10_0000;
     pub const CHILD_CLEARTID: u64 = 0x20_0000;
     pub const CHILD_SETTID: u64 = 0x100_0000;
-    pub const NEW_SPACES: u64 = super::spaces::NEW_MOUNTS | super::spaces::NEW_HOST;
+    pub const NEW_SPACES: u64 = super::spaces::ALL;
     /// Other name spaces and pidfds are not there.
     pub const UNSUPPORTED: u64 = (0x7c02_0000 & !NEW_SPACES) | 0x1000;
 }
@@ -122,7 +122,7 @@ fn create(f: &mut Frame, wish: &Wish) -> Result<u64> {
         if wish.flags & (flag::THREAD | 0x200) != 0 {
             return Err(EINVAL);
         }
-        if !process().is_capable(SYS_ADMIN) {
+        if wish.flags & spaces::NEW_USER == 0 && !process().is_capable(SYS_ADMIN) {
             return Err(EPERM);
         }
     }
@@ -193,7 +193,7 @@ fn request(wish: &Wish, target: &ThreadArea, flags: u64, slots: Option<&Slots>) 
         target.frame,
         fs_base(wish),
         target.me,
-        flags | parent,
+        flags | parent | wish.flags & flag::NEW_SPACES & !spaces::NEW_MOUNTS,
         wish.signal,
     ];
     let request = match slots {
@@ -379,7 +379,7 @@ pub fn child_main(pid: u32) {
         }
         new_identity(pid, birth.parent, shared);
         // What fails for want of memory ends the child: its maker asked for a child that is alone there.
-        if spaces::leave(birth.flags & flag::NEW_SPACES).is_err() {
+        if spaces::born_apart(birth.flags & flag::NEW_SPACES).is_err() {
             super::exit::die(crate::signal::SIGKILL);
         }
     }

@@ -5,13 +5,16 @@ use crate::machine::area::{area, process, Frame};
 use crate::machine::request::Request;
 use crate::machine::user;
 use crate::path;
+use crate::user_space::{self, OVERFLOW};
 use cairn_abi::layout::linux_slot;
 use cairn_idl::capability::{SETGID, SETUID};
 use cairn_idl::proc::{self, Credentials};
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 /// "Leave it".
 const SAME: u32 = u32::MAX;
+/// An id that has no name in the user name space.
+const NO_NAME: u32 = u32::MAX;
 
 fn ids(pid: u64) -> Result<[u64; 8]> {
     Request::new(&[proc::IDS, pid & 0xffff_ffff]).call(linux_slot::PROC)
@@ -36,20 +39,37 @@ pub fn getppid(_: &mut Frame) -> Result<u64> {
     Ok(parent)
 }
 
+/// One of the process's ids. What has no name yet may have got one.
+fn own(id: &AtomicU32) -> Result<u64> {
+    if id.load(Ordering::Relaxed) == NO_NAME {
+        remember(&outside_credentials()?);
+    }
+    Ok(match id.load(Ordering::Relaxed) {
+        NO_NAME => OVERFLOW.into(),
+        id => id.into(),
+    })
+}
+
+/// The effective user and group.
+pub fn effective() -> [u32; 2] {
+    let process = process();
+    [&process.euid, &process.egid].map(|id| own(id).unwrap_or(OVERFLOW.into()) as u32)
+}
+
 pub fn getuid(_: &mut Frame) -> Result<u64> {
-    Ok(process().uid.load(Ordering::Relaxed) as u64)
+    own(&process().uid)
 }
 
 pub fn geteuid(_: &mut Frame) -> Result<u64> {
-    Ok(process().euid.load(Ordering::Relaxed) as u64)
+    own(&process().euid)
 }
 
 pub fn getgid(_: &mut Frame) -> Result<u64> {
-    Ok(process().gid.load(Ordering::Relaxed) as u64)
+    own(&process().gid)
 }
 
 pub fn getegid(_: &mut Frame) -> Result<u64> {
-    Ok(process().egid.load(Ordering::Relaxed) as u64)
+    own(&process().egid)
 }
 
 pub fn getpgid(f: &mut Frame) -> Result<u64> {
@@ -89,7 +109,26 @@ pub fn setsid(_: &mut Frame) -> Result<u64> {
         .map(|w| w[0])
 }
 
+/// As the program knows them.
 pub fn credentials() -> Result<Credentials> {
+    let mut creds = outside_credentials()?;
+    user_space::follow(&creds);
+    if user_space::is_inside() {
+        for user in [&mut creds.ruid, &mut creds.euid, &mut creds.suid] {
+            *user = user_space::user(*user);
+        }
+        for group in [&mut creds.rgid, &mut creds.egid, &mut creds.sgid] {
+            *group = user_space::group(*group);
+        }
+        for group in &mut creds.groups {
+            *group = user_space::group(*group);
+        }
+    }
+    Ok(creds)
+}
+
+/// As `proc` has them.
+pub fn outside_credentials() -> Result<Credentials> {
     let mut creds = Credentials::default();
     Request::new(&[proc::GETCREDS])
         .input_value(&mut creds)
@@ -97,24 +136,57 @@ pub fn credentials() -> Result<Credentials> {
     Ok(creds)
 }
 
-/// Keep what the quick calls answer.
+/// Keep what the quick calls answer, of what `proc` says.
 pub fn remember(creds: &Credentials) {
+    user_space::follow(creds);
     let process = process();
-    process.uid.store(creds.ruid, Ordering::Relaxed);
-    process.euid.store(creds.euid, Ordering::Relaxed);
-    process.gid.store(creds.rgid, Ordering::Relaxed);
-    process.egid.store(creds.egid, Ordering::Relaxed);
+    let user = |id| user_space::known_user(id).unwrap_or(NO_NAME);
+    let group = |id| user_space::known_group(id).unwrap_or(NO_NAME);
+    process.uid.store(user(creds.ruid), Ordering::Relaxed);
+    process.euid.store(user(creds.euid), Ordering::Relaxed);
+    process.gid.store(group(creds.rgid), Ordering::Relaxed);
+    process.egid.store(group(creds.egid), Ordering::Relaxed);
     process.set_capabilities(creds.effective, creds.permitted);
 }
 
+/// Credentials of the program's as servers know them. What did not change stays, though it may have no name; EINVAL: something new has none.
+fn outside_of(creds: &Credentials) -> Result<Credentials> {
+    if !user_space::is_inside() {
+        return Ok(*creds);
+    }
+    let now = outside_credentials()?;
+    let user = |new: u32, now: u32| match new == user_space::user(now) {
+        true => Ok(now),
+        false => user_space::outside_user(new).ok_or(EINVAL),
+    };
+    let group = |new: u32, now: u32| match new == user_space::group(now) {
+        true => Ok(now),
+        false => user_space::outside_group(new).ok_or(EINVAL),
+    };
+    let mut all = *creds;
+    all.ruid = user(creds.ruid, now.ruid)?;
+    all.euid = user(creds.euid, now.euid)?;
+    all.suid = user(creds.suid, now.suid)?;
+    all.rgid = group(creds.rgid, now.rgid)?;
+    all.egid = group(creds.egid, now.egid)?;
+    all.sgid = group(creds.sgid, now.sgid)?;
+    let count = (creds.group_count as usize).min(creds.groups.len());
+    let both = all.groups[..count].iter_mut().zip(now.groups);
+    for (new, now) in both {
+        *new = group(*new, now)?;
+    }
+    Ok(all)
+}
+
 fn set_credentials(creds: &Credentials) -> Result<u64> {
-    let request = Request::new(&[proc::SETCREDS]).out(user::bytes_of(creds));
+    let creds = outside_of(creds)?;
+    let request = Request::new(&[proc::SETCREDS]).out(user::bytes_of(&creds));
     // Capabilities follow from the ids.
     let [_, effective, permitted, ..] = request.call(linux_slot::PROC)?;
     remember(&Credentials {
         effective,
         permitted,
-        ..*creds
+        ..creds
     });
     path::look_at_mounts();
     Ok(0)
@@ -153,7 +225,10 @@ pub fn setresuid(f: &mut Frame) -> Result<u64> {
     let (r, e, s) = (f.arg(0) as u32, f.arg(1) as u32, f.arg(2) as u32);
     let mut c = credentials()?;
     let now = [c.ruid, c.euid, c.suid];
-    if ![r, e, s].iter().all(|id| allowed(*id, now, c.has(SETUID))) {
+    if ![r, e, s]
+        .iter()
+        .all(|id| allowed(*id, now, c.has_inside(SETUID)))
+    {
         return Err(EPERM);
     }
     (c.ruid, c.euid, c.suid) = (pick(r, c.ruid), pick(e, c.euid), pick(s, c.suid));
@@ -164,7 +239,10 @@ pub fn setresgid(f: &mut Frame) -> Result<u64> {
     let (r, e, s) = (f.arg(0) as u32, f.arg(1) as u32, f.arg(2) as u32);
     let mut c = credentials()?;
     let now = [c.rgid, c.egid, c.sgid];
-    if ![r, e, s].iter().all(|id| allowed(*id, now, c.has(SETGID))) {
+    if ![r, e, s]
+        .iter()
+        .all(|id| allowed(*id, now, c.has_inside(SETGID)))
+    {
         return Err(EPERM);
     }
     (c.rgid, c.egid, c.sgid) = (pick(r, c.rgid), pick(e, c.egid), pick(s, c.sgid));
@@ -174,7 +252,7 @@ pub fn setresgid(f: &mut Frame) -> Result<u64> {
 pub fn setreuid(f: &mut Frame) -> Result<u64> {
     let (r, e) = (f.arg(0) as u32, f.arg(1) as u32);
     let mut c = credentials()?;
-    let root = c.has(SETUID);
+    let root = c.has_inside(SETUID);
     let real = allowed(r, [c.ruid, c.euid, c.euid], root);
     if !real || !allowed(e, [c.ruid, c.euid, c.suid], root) {
         return Err(EPERM);
@@ -190,7 +268,7 @@ pub fn setreuid(f: &mut Frame) -> Result<u64> {
 pub fn setregid(f: &mut Frame) -> Result<u64> {
     let (r, e) = (f.arg(0) as u32, f.arg(1) as u32);
     let mut c = credentials()?;
-    let root = c.has(SETGID);
+    let root = c.has_inside(SETGID);
     let real = allowed(r, [c.rgid, c.egid, c.egid], root);
     if !real || !allowed(e, [c.rgid, c.egid, c.sgid], root) {
         return Err(EPERM);
@@ -209,7 +287,7 @@ pub fn setuid(f: &mut Frame) -> Result<u64> {
     if id == SAME {
         return Err(EINVAL);
     }
-    if c.has(SETUID) {
+    if c.has_inside(SETUID) {
         (c.ruid, c.euid, c.suid) = (id, id, id);
     } else if id == c.ruid || id == c.suid {
         c.euid = id;
@@ -225,7 +303,7 @@ pub fn setgid(f: &mut Frame) -> Result<u64> {
     if id == SAME {
         return Err(EINVAL);
     }
-    if c.has(SETGID) {
+    if c.has_inside(SETGID) {
         (c.rgid, c.egid, c.sgid) = (id, id, id);
     } else if id == c.rgid || id == c.sgid {
         c.egid = id;
@@ -265,7 +343,7 @@ pub fn getgroups(f: &mut Frame) -> Result<u64> {
 pub fn setgroups(f: &mut Frame) -> Result<u64> {
     let count = f.arg(0) as u32 as usize;
     let mut c = credentials()?;
-    if !c.has(SETGID) {
+    if !c.has_inside(SETGID) || !user_space::may_set_groups() {
         return Err(EPERM);
     }
     if count > c.groups.len() {

@@ -14,6 +14,7 @@ use crate::machine::user::{self, UserRange};
 use crate::path::make_room;
 use crate::signal::calls::broken_pipe;
 use crate::time;
+use crate::user_space;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use cairn_abi::MAX_PORTALS;
@@ -258,9 +259,10 @@ fn send_message(file: &OpenFile, address: u64, flags: u64) -> Result<u64> {
         bits |= with::ADDRESS;
     }
     let [pid, uid, gid] = match control.credentials {
-        Some(credentials) => {
+        Some([pid, uid, gid]) => {
             bits |= with::CREDENTIALS;
-            credentials
+            let uid = user_space::outside_user(uid).ok_or(EINVAL)?;
+            [pid, uid, user_space::outside_group(gid).ok_or(EINVAL)?]
         }
         None => [0; 3],
     };
@@ -523,7 +525,9 @@ fn receive_message(file: &OpenFile, address: u64, flags: u64) -> Result<u64> {
     if came.has(with::CREDENTIALS) {
         let mut data = [0; CREDENTIALS];
         data[..4].copy_from_slice(&(came.words[3] as u32).to_ne_bytes());
-        data[4..].copy_from_slice(&came.words[2].to_ne_bytes());
+        let [uid, gid] = [came.words[2] as u32, (came.words[2] >> 32) as u32];
+        data[4..8].copy_from_slice(&user_space::user(uid).to_ne_bytes());
+        data[8..].copy_from_slice(&user_space::group(gid).to_ne_bytes());
         let (count, cut) =
             put_control(header.control, control, SOL_SOCKET, SCM_CREDENTIALS, &data)?;
         used += count;

@@ -268,11 +268,22 @@ pub fn sched_rr_get_interval(f: &mut Frame) -> Result<u64> {
     Ok(0)
 }
 
+/// Whose priority is meant: of PRIO_USER a user, 0 the own.
+fn who(f: &Frame) -> Result<u64> {
+    match (f.arg(0), f.arg(1) as u32) {
+        (2, user) if user != 0 => {
+            let user = crate::user_space::outside_user(user);
+            user.map(u64::from).ok_or(crate::errno::ESRCH)
+        }
+        (_, who) => Ok(who.into()),
+    }
+}
+
 pub fn getpriority(f: &mut Frame) -> Result<u64> {
     if f.arg(0) > 2 {
         return Err(EINVAL);
     }
-    Request::new(&[proc::GETPRIORITY, f.arg(0), f.arg(1) & 0xffff_ffff])
+    Request::new(&[proc::GETPRIORITY, f.arg(0), who(f)?])
         .call(linux_slot::PROC)
         .map(|w| w[0])
 }
@@ -282,7 +293,7 @@ pub fn setpriority(f: &mut Frame) -> Result<u64> {
         return Err(EINVAL);
     }
     let nice = (f.arg(2) as i32).clamp(-20, 19) as i64 as u64;
-    Request::new(&[proc::SETPRIORITY, f.arg(0), f.arg(1) & 0xffff_ffff, nice])
+    Request::new(&[proc::SETPRIORITY, f.arg(0), who(f)?, nice])
         .call(linux_slot::PROC)
         .map(|_| 0)
 }

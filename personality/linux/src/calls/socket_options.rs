@@ -6,6 +6,7 @@ use crate::errno::*;
 use crate::machine::area::Frame;
 use crate::machine::request::Request;
 use crate::machine::user;
+use crate::user_space;
 use cairn_idl::local;
 
 const SOL_SOCKET: u64 = 1;
@@ -64,7 +65,8 @@ pub fn getsockopt(f: &mut Frame) -> Result<u64> {
         PEERCRED => {
             let words = Request::new(&[local::GET_OPTION, number]).call(file.slot())?;
             put(0, &(words[1] as u32).to_ne_bytes());
-            put(4, &words[2].to_ne_bytes());
+            put(4, &user_space::user(words[2] as u32).to_ne_bytes());
+            put(8, &user_space::group((words[2] >> 32) as u32).to_ne_bytes());
             12
         }
         number => {

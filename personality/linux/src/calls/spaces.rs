@@ -2,23 +2,27 @@
 
 use super::open::{open_directory, open_file};
 use crate::descriptors::OpenFile;
-use crate::errno::{Result, EBUSY, EINVAL, ENODEV, ENOENT, ENOTDIR, EOPNOTSUPP, EPERM};
+use crate::errno::{Result, EBUSY, EINVAL, ENODEV, ENOENT, ENOTDIR, ENOTTY, EOPNOTSUPP, EPERM};
 use crate::machine::area::{process, Frame};
 use crate::machine::published;
 use crate::machine::request::Request;
 use crate::machine::user::UserString;
 use crate::path::{self, AT_FDCWD};
 use crate::space::{self, below, split, Mount};
+use crate::user_space;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use cairn_abi::layout::linux_slot;
 use cairn_idl::capability::SYS_ADMIN;
-use cairn_idl::fs::{bind, kind, o, s};
+use cairn_idl::fs::{self, bind, kind, o, s};
 use cairn_idl::mounts::mount;
 use cairn_idl::proc;
 
 pub const NEW_MOUNTS: u64 = 0x2_0000;
 pub const NEW_HOST: u64 = 0x400_0000;
+pub const NEW_USER: u64 = 0x1000_0000;
+/// All kinds that there are.
+pub const ALL: u64 = NEW_MOUNTS | NEW_HOST | NEW_USER;
 /// CLONE_FS, CLONE_FILES, CLONE_SYSVSEM: processes share none of these but with their threads.
 const OWN_ANYWAY: u64 = 0x200 | 0x400 | 0x4_0000;
 
@@ -34,26 +38,68 @@ const DETACH: u64 = 2;
 
 pub fn unshare(f: &mut Frame) -> Result<u64> {
     let flags = f.arg(0);
-    if flags & !(NEW_MOUNTS | NEW_HOST | OWN_ANYWAY) != 0 {
+    if flags & !(ALL | OWN_ANYWAY) != 0 {
         return Err(EINVAL);
     }
-    leave(flags & (NEW_MOUNTS | NEW_HOST)).map(|()| 0)
-}
-
-/// The process gets new name spaces of these kinds.
-pub fn leave(flags: u64) -> Result<()> {
+    let flags = flags & ALL;
     if flags == 0 {
-        return Ok(());
+        return Ok(0);
     }
-    if !process().is_capable(SYS_ADMIN) {
+    if flags & NEW_USER == 0 && !process().is_capable(SYS_ADMIN) {
         return Err(EPERM);
     }
     if flags & NEW_MOUNTS != 0 {
-        return new_mounts(flags);
+        return new_mounts(flags).map(|()| 0);
     }
     Request::new(&[proc::UNSHARE, flags]).call(linux_slot::PROC)?;
-    process().state().own_host = true;
-    Ok(())
+    arrive(flags).map(|()| 0)
+}
+
+/// A child that has name spaces of its own, but for its mounts.
+pub fn born_apart(flags: u64) -> Result<()> {
+    arrive(flags)?;
+    match flags & NEW_MOUNTS {
+        0 => Ok(()),
+        _ => new_mounts(NEW_MOUNTS),
+    }
+}
+
+/// The process is in other name spaces of these kinds.
+fn arrive(flags: u64) -> Result<()> {
+    if flags & NEW_HOST != 0 {
+        process().state().own_host = true;
+    }
+    match flags & NEW_USER {
+        0 => Ok(()),
+        _ => user_space::enter(),
+    }
+}
+
+/// What files of name spaces are asked (/proc/PID/ns): to come into theirs (not a number of Linux's), and of which kind it is.
+const ENTER: u64 = fs::ENTER_SPACE;
+const KIND: u64 = 0xb703;
+
+pub fn setns(f: &mut Frame) -> Result<u64> {
+    let file = super::io::usable(f.arg(0))?;
+    let wanted = f.arg(1) & 0xffff_ffff;
+    if file.object.is_some() {
+        return Err(EINVAL);
+    }
+    let ask = |what| {
+        let words = Request::new(&[fs::IOCTL, what, 0]).call(file.slot());
+        words.map_err(|errno| if errno == ENOTTY { EINVAL } else { errno })
+    };
+    let kind = ask(KIND)?[0];
+    if wanted != 0 && wanted != kind {
+        return Err(EINVAL);
+    }
+    let [_, space, ..] = ask(ENTER)?;
+    match kind {
+        NEW_MOUNTS if space != 0 => space::come(space)?,
+        NEW_HOST | NEW_USER => arrive(kind)?,
+        _ => {}
+    }
+    Ok(0)
 }
 
 /// What there is now, from the process's root: the folders above first.
@@ -101,9 +147,7 @@ fn new_mounts(flags: u64) -> Result<()> {
     let stands = stands.and_then(|place| path::as_seen(&place).ok());
     let (root, mounts) = present()?;
     let words = Request::new(&[proc::UNSHARE, flags]).call(linux_slot::PROC)?;
-    if flags & NEW_HOST != 0 {
-        process.state().own_host = true;
-    }
+    arrive(flags)?;
     let number = space::number()?;
     let handle = space::bind(root, bind::WITH_MOUNTS, number, 0)?;
     let root_kind = space_root_kind().unwrap_or_else(|| b"none".to_vec());

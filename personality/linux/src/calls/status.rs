@@ -1,5 +1,6 @@
 //! stat and its relatives, statfs.
 
+use super::ids;
 use super::io::file;
 use crate::descriptors::OpenFile;
 use crate::errno::{check, Result, EBADF, EINVAL, ENOENT};
@@ -8,6 +9,7 @@ use crate::machine::request::{self, put_path, Request};
 use crate::machine::user::{self, UserString};
 use crate::path::{self, send, walk, Answer, AT_FDCWD, REDIRECT};
 use crate::prefix::{self, Own};
+use crate::user_space;
 use cairn_idl::fs::{self, at, Stat};
 use cairn_idl::stat_words as fs_words;
 use core::mem::size_of;
@@ -36,6 +38,7 @@ fn stat_handle_with(file: &OpenFile, bits: u64) -> Result<Stat> {
     Request::new(&[fs::STAT, bits])
         .input_value(&mut stat)
         .call(file.slot())?;
+    user_space::show(&mut stat);
     Ok(stat)
 }
 
@@ -46,7 +49,8 @@ fn stat_words(slot: u32, mut words: [u64; 8], buffer: u64) -> Option<Result<u64>
     let answer = request::exchange(slot, words)?;
     match answer[0] as i64 {
         1.. if answer[0] & 1 != 0 => {
-            let stat = fs_words::unpack(&answer);
+            let mut stat = fs_words::unpack(&answer);
+            user_space::show(&mut stat);
             Some(user::write(buffer, &stat).map(|()| 0))
         }
         0.. => None,
@@ -88,7 +92,16 @@ fn stat_name(
         }
         send(Request::new(&words).path(&start.rest), start.slot, answer)?;
         answer.filled(size_of::<Stat>() as u64);
-        give(answer.as_bytes())
+        if !user_space::is_inside() {
+            return give(answer.as_bytes());
+        }
+        let mut stat = Stat::default();
+        let bytes = answer.as_bytes();
+        let all = user::bytes_of_mut(&mut stat);
+        let count = bytes.len().min(all.len());
+        all[..count].copy_from_slice(&bytes[..count]);
+        user_space::show(&mut stat);
+        give(user::bytes_of(&stat))
     })
     .map(|_| 0)
 }
@@ -103,8 +116,8 @@ fn stat_own(
     let mut stat = Stat {
         nlink: 1,
         blksize: 1024,
-        uid: process().euid.load(Ordering::Relaxed),
-        gid: process().egid.load(Ordering::Relaxed),
+        uid: ids::effective()[0],
+        gid: ids::effective()[1],
         ..Stat::default()
     };
     match own {
@@ -164,7 +177,7 @@ fn stat_file(fd: i32, buffer: u64) -> Result<u64> {
         });
     }
     let file = file(fd as u64)?;
-    if file.object.is_some() {
+    if file.object.is_some() || user_space::is_inside() {
         user::write(buffer, &stat_handle(&file)?)?;
         return Ok(0);
     }

@@ -10,6 +10,7 @@ use crate::machine::user::{self, UserRange};
 use crate::memory::{self, flags, prot};
 use crate::path::{make_room, scheme};
 use crate::time;
+use crate::user_space;
 use cairn_abi::layout::{linux_slot, LINUX_LOW, LINUX_TOP, PAGE};
 use cairn_idl::{ipc, vm};
 
@@ -186,6 +187,8 @@ fn control(
     let mut words = [operation, id, command, 0, 0, 0];
     if command as u32 as u64 == IPC_SET {
         let [uid, gid] = user::read::<[u32; 2]>(address.wrapping_add(4))?;
+        let uid = user_space::outside_user(uid).ok_or(EINVAL)?;
+        let gid = user_space::outside_group(gid).ok_or(EINVAL)?;
         words[3] = u64::from(uid) | u64::from(gid) << 32;
         words[4] = u64::from(user::read::<u32>(address.wrapping_add(20))?);
         if let Some(at) = qbytes {

@@ -5,6 +5,7 @@ use crate::errno::{Result, EINVAL};
 use crate::machine::area::Frame;
 use crate::machine::request::Request;
 use crate::machine::user::{self, UserRange};
+use crate::user_space;
 use cairn_abi::layout::linux_slot;
 use cairn_idl::proc;
 
@@ -73,7 +74,7 @@ pub fn waitid(f: &mut Frame) -> Result<u64> {
     if info != 0 {
         user::write_bytes(
             info,
-            &child_info(words[0], words[1] as u32, words[2] as u32),
+            &child_info(words[0], words[1] as u32, user_space::user(words[2] as u32)),
         )?;
     }
     Ok(0)

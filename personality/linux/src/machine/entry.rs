@@ -42,18 +42,26 @@ global_asm!(
     "102: mov r11, gs:[{process}]",
     "mov rcx, rax",
     "mov eax, [r11 + {uid}]",
+    "cmp eax, -1", // not known: ask
+    "je 200f",
     "jmp rcx",
     "104: mov r11, gs:[{process}]",
     "mov rcx, rax",
     "mov eax, [r11 + {gid}]",
+    "cmp eax, -1", // not known: ask
+    "je 200f",
     "jmp rcx",
     "107: mov r11, gs:[{process}]",
     "mov rcx, rax",
     "mov eax, [r11 + {euid}]",
+    "cmp eax, -1", // not known: ask
+    "je 200f",
     "jmp rcx",
     "108: mov r11, gs:[{process}]",
     "mov rcx, rax",
     "mov eax, [r11 + {egid}]",
+    "cmp eax, -1", // not known: ask
+    "je 200f",
     "jmp rcx",
     "410: mov r11, gs:[{process}]",
     "mov r11d, [r11 + {ppid}]",

@@ -10,6 +10,7 @@ use crate::event;
 use crate::machine::area::{area, poked, process, Frame, ThreadArea, NO_CALL};
 use crate::machine::request::Request;
 use crate::machine::{fpu, user, vdso};
+use crate::user_space;
 use cairn_abi::layout::{linux_slot, PERSONALITY};
 use cairn_idl::proc::{self, taken};
 use core::sync::atomic::Ordering;
@@ -56,7 +57,7 @@ pub fn accept(words: &[u64; 5]) -> bool {
         signal: signal as u32,
         code: code as i32,
         pid: sender as u32,
-        uid: (sender >> 32) as u32,
+        uid: user_space::user((sender >> 32) as u32),
         value,
         tell: bits & taken::TELL != 0,
         ..Info::default()

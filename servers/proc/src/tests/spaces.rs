@@ -2,6 +2,7 @@
 
 use super::invariants::check;
 use crate::fake::World;
+use crate::user_spaces::{Counted, ALL_MOST};
 use cairn_idl::errno::*;
 use cairn_idl::fs::{Prefix, PrefixTable, PREFIX_SERIAL_SHIFT};
 use cairn_idl::mounts::mount::READ_ONLY;
@@ -118,7 +119,7 @@ fn who_leaves_has_names_of_its_own_and_children_have_them_too() {
     w.exit(a, 0);
     assert!(!w.m.system.closed.contains(&Portal(91)));
     w.exit(child, 0);
-    assert_eq!((w.m.system.kept, w.m.spaces), (0, 0));
+    assert_eq!((w.m.system.kept, w.m.counts.all()), (0, 0));
     assert!(w.m.system.closed.contains(&Portal(91)));
     check(&w);
 }
@@ -131,10 +132,12 @@ fn there_are_so_many_name_spaces() {
     for _ in 0..2000 {
         assert_eq!(w.call(a, &[UNSHARE, NEW_MOUNTS]).result(), 0);
     }
-    assert_eq!(w.m.spaces, 1);
-    w.m.spaces = 1024;
+    assert_eq!(w.m.counts.all(), 1);
+    let others: Vec<_> = (1..ALL_MOST)
+        .map(|_| Counted::new(&w.m.counts, 0).unwrap())
+        .collect();
     assert_eq!(w.call(a, &[UNSHARE, NEW_MOUNTS]).result(), -ENOSPC);
-    w.m.spaces = 1;
+    drop(others);
     for _ in 0..256 {
         let name = format!("/{}", w.m.lives.wrapping_add(names(&mut w, a).len() as u32));
         assert!(add(&mut w, a, name.as_bytes(), 0) > 0);
@@ -160,4 +163,214 @@ fn a_host_name_is_its_name_spaces() {
     assert_eq!(w.call(child, &[UNSHARE, NEW_HOST]).result(), 0);
     assert_eq!(w.call_with(child, b"deeper", &[SETHOSTNAME]).result(), 0);
     assert_eq!(name(&mut w, a), b"inside");
+}
+
+const NEW_USER: u64 = 0x1000_0000;
+
+fn become_user(w: &mut World, pid: u64, user: u32) {
+    let mut creds = Credentials {
+        ruid: user,
+        euid: user,
+        suid: user,
+        rgid: user,
+        egid: user,
+        sgid: user,
+        ..Credentials::default()
+    };
+    creds.group_count = 0;
+    assert_eq!(w.call_with(pid, &creds.to_bytes(), &[SETCREDS]).result(), 0);
+}
+
+fn set_ids(w: &mut World, pid: u64, user: u32, group: u32) -> i64 {
+    let slot = w.slot(pid);
+    let now = w.m.processes[slot].creds;
+    let creds = Credentials {
+        ruid: user,
+        euid: user,
+        suid: user,
+        rgid: group,
+        egid: group,
+        sgid: group,
+        ..now
+    };
+    w.call_with(pid, &creds.to_bytes(), &[SETCREDS]).result()
+}
+
+fn set_map(w: &mut World, by: u64, of: u64, which: SpaceMap, text: &str) -> i64 {
+    let domain = u64::from(w.domain(by).id);
+    w.component(
+        role::SPACES,
+        text.as_bytes(),
+        &[MAP_WRITE, domain, of, which.word()],
+    )
+    .result()
+}
+
+fn map(w: &mut World, by: u64, of: u64, which: SpaceMap) -> String {
+    w.room = 4096;
+    let domain = u64::from(w.domain(by).id);
+    let length = w
+        .component(role::SPACES, b"", &[MAP_READ, domain, of, which.word()])
+        .result();
+    String::from_utf8(w.m.system.input[..length as usize].to_vec()).unwrap()
+}
+
+fn label(w: &mut World, pid: u64) -> u64 {
+    let domain = w.domain(pid);
+    w.m.system.of(domain).label
+}
+
+#[test]
+fn who_makes_a_user_name_space_has_power_there_and_nowhere_else() {
+    let mut w = World::new();
+    let a = w.fork(1);
+    let host = w.fork(1);
+    become_user(&mut w, a, 1000);
+    become_user(&mut w, host, 1000);
+    assert_eq!(w.call(a, &[UNSHARE, NEW_HOST]).result(), -EPERM);
+    assert_eq!(
+        w.call(a, &[UNSHARE, NEW_USER | NEW_HOST | NEW_MOUNTS])
+            .result(),
+        0
+    );
+    // Servers know the user without privilege.
+    assert_eq!(label(&mut w, a), cairn_idl::label::make(1000, 1000));
+    let (space, may) = space_of(&mut w, a);
+    assert!(space != 0 && may == 1);
+    assert_eq!(w.call_with(a, b"inside", &[SETHOSTNAME]).result(), 0);
+    assert_eq!(w.call(a, &[POWER, 0]).result(), -EPERM);
+    // Another user's process outside is not his to look into, nor its own user's.
+    let domain = u64::from(w.domain(a).id);
+    let look = |w: &mut World, pid| {
+        w.component(role::INSPECT, b"", &[PTRACE_ACCESS, domain, pid])
+            .result()
+    };
+    assert_eq!(look(&mut w, host), -EACCES);
+    assert_eq!(look(&mut w, 1), -EACCES);
+    assert_eq!(w.call(a, &[KILL, 1, 9]).result(), -EPERM);
+    assert_eq!(
+        w.call(a, &[SETPRIORITY, 0, 0, -5i64 as u64]).result(),
+        -EACCES
+    );
+    // Who is in the first UTS name space by way of another user name space changes nothing of it.
+    let b = w.fork(1);
+    become_user(&mut w, b, 1000);
+    assert_eq!(w.call(b, &[UNSHARE, NEW_USER]).result(), 0);
+    assert_eq!(w.call_with(b, b"outside", &[SETHOSTNAME]).result(), -EPERM);
+    assert_eq!(space_of(&mut w, b), (0, 0));
+    check(&w);
+}
+
+#[test]
+fn maps_say_who_one_can_become() {
+    let mut w = World::new();
+    let a = w.fork(1);
+    become_user(&mut w, a, 1000);
+    assert_eq!(
+        map(&mut w, 1, a, SpaceMap::Users),
+        "         0          0 4294967295\n"
+    );
+    assert_eq!(set_map(&mut w, 1, a, SpaceMap::Users, "0 0 1"), -EPERM);
+    assert_eq!(w.call(a, &[UNSHARE, NEW_USER]).result(), 0);
+    assert_eq!(set_ids(&mut w, a, 0, 1000), -EPERM);
+    assert_eq!(set_map(&mut w, a, a, SpaceMap::Users, "0 0 1"), -EPERM);
+    assert_eq!(set_map(&mut w, a, a, SpaceMap::Users, "0 1000 2"), -EPERM);
+    assert_eq!(set_map(&mut w, a, a, SpaceMap::Users, "0 1000"), -EINVAL);
+    let stranger = w.fork(1);
+    become_user(&mut w, stranger, 1001);
+    assert_eq!(
+        set_map(&mut w, stranger, a, SpaceMap::Users, "0 1000 1"),
+        -EPERM
+    );
+    assert_eq!(set_map(&mut w, a, a, SpaceMap::Users, "0 1000 1\n"), 0);
+    assert_eq!(set_map(&mut w, a, a, SpaceMap::Users, "0 1000 1\n"), -EPERM);
+    assert_eq!(set_map(&mut w, a, a, SpaceMap::Groups, "0 1000 1"), -EPERM);
+    assert_eq!(set_map(&mut w, a, a, SpaceMap::Setgroups, "deny\n"), 0);
+    assert_eq!(set_map(&mut w, a, a, SpaceMap::Groups, "0 1000 1"), 0);
+    assert_eq!(set_map(&mut w, a, a, SpaceMap::Setgroups, "allow"), -EPERM);
+    assert_eq!(
+        map(&mut w, a, a, SpaceMap::Users),
+        "         0       1000          1\n"
+    );
+    assert_eq!(map(&mut w, a, a, SpaceMap::Setgroups), "deny\n");
+    // Still nobody else: neither outside's root nor whom the map does not have.
+    assert_eq!(set_ids(&mut w, a, 0, 1000), -EPERM);
+    assert_eq!(set_ids(&mut w, a, 1001, 1000), -EPERM);
+    assert_eq!(set_ids(&mut w, a, 1000, 1000), 0);
+    let slot = w.slot(a);
+    let mut groups = w.m.processes[slot].creds;
+    (groups.group_count, groups.groups[0]) = (1, 1000);
+    assert_eq!(
+        w.call_with(a, &groups.to_bytes(), &[SETCREDS]).result(),
+        -EPERM
+    );
+    // One in it: its map is of this one's ids, and cannot have more.
+    let b = w.fork(a);
+    assert_eq!(w.call(b, &[UNSHARE, NEW_USER]).result(), 0);
+    assert_eq!(set_map(&mut w, b, b, SpaceMap::Users, "5 1000 1"), -EPERM);
+    assert_eq!(set_map(&mut w, b, b, SpaceMap::Users, "5 0 1"), 0);
+    assert_eq!(
+        map(&mut w, b, b, SpaceMap::Users),
+        "         5          0          1\n"
+    );
+    assert_eq!(
+        map(&mut w, 1, b, SpaceMap::Users),
+        "         5       1000          1\n"
+    );
+    // Root's children: any ids, by who has the capabilities above.
+    let c = w.fork(1);
+    assert_eq!(w.call(c, &[UNSHARE, NEW_USER]).result(), 0);
+    assert_eq!(set_map(&mut w, c, c, SpaceMap::Users, "0 500 10"), -EPERM);
+    assert_eq!(set_map(&mut w, 1, c, SpaceMap::Users, "0 500 10"), 0);
+    assert_eq!(set_map(&mut w, 1, c, SpaceMap::Groups, "0 500 10"), 0);
+    assert_eq!(set_ids(&mut w, c, 499, 500), -EPERM);
+    assert_eq!(set_ids(&mut w, c, 501, 502), 0);
+    assert_eq!(label(&mut w, c), cairn_idl::label::make(501, 502));
+    check(&w);
+}
+
+#[test]
+fn a_file_keeps_a_name_space_that_others_come_into() {
+    let mut w = World::new();
+    let (a, b, user) = (w.fork(1), w.fork(1), w.fork(1));
+    become_user(&mut w, user, 1000);
+    assert_eq!(w.call(a, &[UNSHARE, NEW_HOST]).result(), 0);
+    assert_eq!(w.call_with(a, b"other", &[SETHOSTNAME]).result(), 0);
+    let id = |w: &mut World, pid| {
+        let kind = SpaceKind::Host.word();
+        w.component(role::INSPECT, b"", &[SPACE_ID, pid, kind])
+            .words()[1]
+    };
+    let (host, kind) = (id(&mut w, a), SpaceKind::Host.word());
+    let spaces = |w: &mut World, words: &[u64]| w.component(role::SPACES, b"", words).result();
+    let domains = [a, b, user].map(|pid| u64::from(w.domain(pid).id));
+    assert_eq!(
+        spaces(&mut w, &[SPACE_ENTER, domains[1], kind, host]),
+        -EINVAL
+    );
+    assert_eq!(spaces(&mut w, &[SPACE_HOLD, b, kind, host]), -ESRCH);
+    assert_eq!(spaces(&mut w, &[SPACE_HOLD, a, kind, host]), 0);
+    w.call(a, &[EXIT, 0]);
+    assert_eq!(w.m.counts.all(), 1);
+    assert_eq!(
+        spaces(&mut w, &[SPACE_ENTER, domains[2], kind, host]),
+        -EPERM
+    );
+    assert_eq!(spaces(&mut w, &[SPACE_ENTER, domains[1], kind, host]), 0);
+    assert_eq!(id(&mut w, b), host);
+    assert_eq!(spaces(&mut w, &[SPACE_ENTER, domains[1], kind, 0]), 0);
+    assert_eq!(spaces(&mut w, &[SPACE_DROP, kind, host]), 0);
+    assert_eq!(spaces(&mut w, &[SPACE_DROP, kind, host]), -EINVAL);
+    assert_eq!(w.m.counts.all(), 0);
+    // A user name space ends with its last process, and what it made.
+    assert_eq!(
+        w.call(user, &[UNSHARE, NEW_USER | NEW_HOST | NEW_MOUNTS])
+            .result(),
+        0
+    );
+    assert_eq!(w.m.counts.all(), 3);
+    w.call(user, &[EXIT, 0]);
+    w.call(1, &[WAIT, 1, user, 4]);
+    assert_eq!(w.m.counts.all(), 0);
+    check(&w);
 }
