@@ -13,12 +13,13 @@ const BARE: &str = "x86_64-unknown-none";
 const LINUX: &str = "x86_64-unknown-linux-gnu";
 
 /// How components in C are compiled: as the Rust ones, at a fixed address.
-const C_FLAGS: [&str; 19] = [
+const C_FLAGS: [&str; 20] = [
     "-std=c11",
     "-O2",
     "-g",
     "-Wall",
     "-Wextra",
+    "-Wno-unused-parameter",
     "-Werror",
     "-ffreestanding",
     "-fno-pie",
@@ -197,7 +198,11 @@ pub fn further(
 fn c_program(name: &str, source: &Path, registers: Registers) -> Result<PathBuf> {
     let folder = places::build().join("sdk");
     let generated = folder.join("include").join(name);
-    interfaces::headers(source.parent().unwrap_or(Path::new(".")), &generated)?;
+    // (A bare file name has an empty folder.)
+    let beside = source
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    interfaces::headers(beside.unwrap_or(Path::new(".")), &generated)?;
     let sdk = places::root().join("sdk");
     let built = folder.join(name);
     let mut command = Command::new("gcc");

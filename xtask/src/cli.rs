@@ -558,8 +558,23 @@ fn memory(text: &str) -> Result<String, String> {
     if text.len() - digits.len() > 1 || digits.parse::<u64>().is_err() {
         return Err("a number with K, M or G behind it is wanted, for example 256M".to_string());
     }
+    let scale = match text.as_bytes().last() {
+        Some(b'K' | b'k') => 10,
+        Some(b'G' | b'g') => 30,
+        _ => 20,
+    };
+    let bytes = digits
+        .parse::<u64>()
+        .unwrap_or(0)
+        .saturating_mul(1 << scale);
+    if bytes < LEAST_MEMORY {
+        return Err(format!("a machine needs at least {}M", LEAST_MEMORY >> 20));
+    }
     Ok(text.to_string())
 }
+
+/// Less memory, and a machine ends before it could say why.
+const LEAST_MEMORY: u64 = 24 << 20;
 
 #[cfg(test)]
 mod tests {

@@ -18,6 +18,8 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
+/// Where QEMU's own words go, in a run's folder.
+const QEMU_LOG: &str = "qemu.log";
 /// How often the log and the machine are looked at while nothing comes over the link.
 const LOOK: Duration = Duration::from_millis(50);
 /// How long a machine may take from start to its first process: much, because nobody knows how slow the host is (Linux in deterministic mode takes 15 s
@@ -144,7 +146,7 @@ pub struct Guest {
     /// The guest's time stamp at the first line of its first process: in deterministic mode, instructions since the machine was switched on.
     pub boot_ticks: u64,
     // Dropped last: it removes the archive.
-    _boot: Boot,
+    boot: Boot,
 }
 
 impl Guest {
@@ -162,7 +164,7 @@ impl Guest {
         let _ = std::fs::remove_file(&socket);
         let listener = UnixListener::bind(&socket)
             .with_context(|| format!("cannot make {}", socket.display()))?;
-        let errors = std::fs::File::create(boot.run.join("qemu.log"))?;
+        let errors = std::fs::File::create(boot.run.join(QEMU_LOG))?;
         let mut command = machine::qemu(&boot, machine, deterministic, "mode=exec")?;
         command
             .args([
@@ -191,7 +193,7 @@ impl Guest {
                 let _ = qemu.kill();
                 let _ = qemu.wait();
                 let _ = std::fs::remove_file(&socket);
-                let said = std::fs::read_to_string(boot.run.join("qemu.log")).unwrap_or_default();
+                let said = std::fs::read_to_string(boot.run.join(QEMU_LOG)).unwrap_or_default();
                 return Err(error.context(format!("QEMU: {}", said.trim())));
             }
         };
@@ -211,7 +213,7 @@ impl Guest {
             socket,
             booted: false,
             boot_ticks: 0,
-            _boot: boot,
+            boot,
         };
         let mut step = Step::begin("booting");
         let answer = guest.answer(Instant::now() + BOOT, &mut |_| step.tick());
@@ -384,12 +386,22 @@ impl Guest {
         }
     }
 
+    /// The last line of what QEMU itself has written.
+    fn qemu_said(&self) -> Option<String> {
+        let said = std::fs::read_to_string(self.boot.run.join(QEMU_LOG)).ok()?;
+        let last = said.lines().rfind(|line| !line.trim().is_empty())?;
+        Some(last.trim().to_string())
+    }
+
     /// The failure of a machine that is at its end.
     fn ended(&mut self) -> Failure {
         let why = match (self.log.panic(), self.log.last_line()) {
             (Some(text), _) => text.to_string(),
             (None, Some(line)) => format!("it ended without a word; last log line: {line}"),
-            (None, None) => "it ended without a word, and its log is empty".to_string(),
+            (None, None) => match self.qemu_said() {
+                Some(said) => format!("it ended without a word; QEMU says: {said}"),
+                None => "it ended without a word, and its log is empty".to_string(),
+            },
         };
         match self.booted {
             true => Failure::Crashed(why),

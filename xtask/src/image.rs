@@ -152,7 +152,15 @@ pub fn cairn(system: &System, machine: &Machine) -> Result<Archive> {
     }
     let parsed = match cairn_manifest::parse(&manifest) {
         Ok(parsed) => parsed,
-        Err(invalid) => anyhow::bail!("the manifest is wrong: {}", invalid.0),
+        Err(invalid) => match with {
+            None => anyhow::bail!("the manifest is wrong: {}", invalid.0),
+            // The same text with the user's lines in front, so that their numbers are those of the file.
+            Some(with) => {
+                let own = format!("{}\n{standard}", text(with)?);
+                let told = cairn_manifest::parse(&own).err().unwrap_or(invalid);
+                anyhow::bail!("{}: {}", with.display(), told.0)
+            }
+        },
     };
     let mut further: Vec<(String, Registers)> = Vec::new();
     let filesystems = parsed.filesystems.iter();

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 pub const QEMU: &str = "qemu-system-x86_64";
+const KVM: &str = "/dev/kvm";
 
 /// The emulated processor: everything that QEMU can do except what would make comparisons depend on it. Without ERMS and FSRM both systems copy by
 /// `rep movsq`; five-level page tables are something that nobody needs here.
@@ -116,6 +117,14 @@ pub fn qemu(boot: &Boot, machine: &Machine, deterministic: bool, words: &str) ->
         .args(["-m", machine.memory(), "-smp", &machine.smp.to_string()])
         // The guest's own way to end the machine with a verdict.
         .args(["-device", "isa-debug-exit,iobase=0xf4,iosize=0x04"]);
+    if machine.accel == Accel::Kvm {
+        let opened = fs::File::options().read(true).write(true).open(KVM);
+        opened.with_context(|| {
+            format!(
+                "--accel kvm: {KVM} cannot be used; without this option the machine is emulated"
+            )
+        })?;
+    }
     match machine.accel {
         Accel::Kvm => command.args(["-accel", "kvm", "-cpu", "host"]),
         Accel::Tcg if deterministic => command.args(["-accel", "tcg", "-cpu", CPU_DETERMINISTIC]),

@@ -472,8 +472,13 @@ impl Component {
             return Err(Invalid(format!("more than {PORTALS_MAX} portals")));
         }
         for memory in self.memory.iter().chain(&self.keepsake) {
-            size(memory)
+            let bytes = size(memory)
                 .ok_or_else(|| Invalid(format!("`{memory}` is no size (4096, 64K, 16M, 1G)")))?;
+            if bytes < 4096 {
+                return Err(Invalid(format!(
+                    "`{memory}` is less than a page: {memory} bytes (K, M or G may follow)"
+                )));
+            }
         }
         let keepsake = self.keepsake.as_deref().and_then(size);
         if keepsake.is_some_and(|bytes| bytes == 0 || bytes > 64 << 20) {
@@ -591,6 +596,16 @@ mod tests {
         let line = "path = \"/sbin/init\"\nwritable-code = false";
         let refused = SMALL.replace("path = \"/sbin/init\"", line);
         assert!(!parse(&refused).unwrap().first.writable_code);
+    }
+
+    #[test]
+    fn memory_is_at_least_a_page() {
+        let line = "[[component]]\nname = \"app\"\nbinary = \"/cairn/app\"\npriority = 1\n";
+        let with = |memory: &str| parse(&format!("{SMALL}\n{line}memory = \"{memory}\"\n"));
+        assert!(with("4096").is_ok() && with("2M").is_ok());
+        let told = |memory| with(memory).unwrap_err().0;
+        assert!(told("2").contains("less than a page"));
+        assert!(told("2MiB").contains("no size"));
     }
 
     #[test]

@@ -240,11 +240,10 @@ impl Watch {
         let Some(component) = manifest.components.get(index) else {
             return;
         };
-        log!(
-            "{} died: {}",
-            component.name,
-            reason(received.words[2], received.words[3])
-        );
+        match (received.words[2], received.words[3]) {
+            (death::EXIT, 0) => log!("{} has ended", component.name),
+            (code, detail) => log!("{} died: {}", component.name, reason(code, detail)),
+        }
         let death = (index, received.words[2], received.words[3]);
         if self.mounts.died(death, manifest, components) {
             return;

@@ -174,11 +174,13 @@ fn components_begun_again(text: &str) -> Vec<String> {
         let Some((_, said)) = line.split_once("] init: ") else {
             continue;
         };
-        match said.split_once(" died: exit ") {
-            Some((_, PANICKED)) | None => {}
-            Some((ended, _)) => {
-                begun.remove(ended);
-            }
+        let ended = match said.split_once(" died: exit ") {
+            Some((_, PANICKED)) => None,
+            Some((ended, _)) => Some(ended),
+            None => said.strip_suffix(" has ended"),
+        };
+        if let Some(ended) = ended {
+            begun.remove(ended);
         }
         if let Some((_, name)) = trace::named(line) {
             if !begun.insert(name) {
@@ -306,6 +308,7 @@ mod tests {
         assert_eq!(components_begun_again(&log), ["pipe"]);
         let mounted = "[2] init: `tmpfs-7` is domain 71\n";
         let log = format!("{log}{mounted}[3] init: tmpfs-7 died: exit 22\n{mounted}");
+        let log = format!("{log}[4] init: tmpfs-7 has ended\n{mounted}");
         assert_eq!(components_begun_again(&log), ["pipe"]);
         let log = format!("{log}[4] init: tmpfs-7 died: exit 101\n{mounted}");
         assert_eq!(components_begun_again(&log), ["pipe", "tmpfs-7"]);
