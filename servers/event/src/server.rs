@@ -1,15 +1,13 @@
 //! Sets, timers, signal descriptors and queues of notices for the framework. What the framework asks the event server is answered here as well: a set can be watched like any other file.
 
 use crate::queues::Queues;
-use crate::sets::{Sets, Wish};
-use crate::timer::Timer;
-use alloc::collections::{BTreeMap, BTreeSet};
+use crate::sets::{self, Sets, Wish};
+use crate::timer::{Coming, Timer};
 use alloc::vec::Vec;
 use cairn_abi::Id;
 use cairn_idl::errno::*;
 use cairn_idl::event;
 use cairn_idl::fs::{o, poll, s, NAME_MAX};
-use cairn_idl::label;
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::{
     Context, Data, Direct, Failure, Handle, Handles, Later, Meta, Readiness, Server,
@@ -27,6 +25,11 @@ const FIONREAD: u64 = 0x541b;
 /// Most processes of which a signal descriptor remembers what waits in them.
 const TELLERS_MAX: usize = 1024;
 
+/// What is charged for a timer, a signal descriptor, and a process that it remembers.
+const TIMER_COST: usize = size_of::<Timer>() + 32;
+const SIGNALS_COST: usize = size_of::<Signals>() + 4;
+const TELLER_COST: usize = 16;
+
 /// What a handle is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Node {
@@ -42,7 +45,18 @@ pub enum Node {
 struct Signals {
     mask: u64,
     /// What waits in which process, as far as it says.
-    waiting: BTreeMap<Id, u64>,
+    waiting: Vec<(Id, u64)>,
+    payer: u32,
+}
+
+impl Signals {
+    fn place(&self, id: Id) -> Result<usize, usize> {
+        self.waiting.binary_search_by_key(&id, |teller| teller.0)
+    }
+
+    fn of(&self, id: Id) -> u64 {
+        self.place(id).map_or(0, |at| self.waiting[at].1)
+    }
 }
 
 #[derive(Default)]
@@ -52,7 +66,7 @@ pub struct Events {
     timers: Vec<Timer>,
     free_timers: Vec<u32>,
     /// Timers that have not expired, by their time.
-    coming: BTreeSet<(u64, u32)>,
+    coming: Coming,
     signals: Vec<Signals>,
     free_signals: Vec<u32>,
     scratch: Vec<u8>,
@@ -118,6 +132,12 @@ impl Events {
             .sum()
     }
 
+    /// May the set of this CTL have one interest more than before?
+    #[inline]
+    fn adds(request: &Received) -> bool {
+        request.words[1] as u32 as u64 == sets::ADD
+    }
+
     fn change(&mut self, request: &Received, set: u32) -> Result<u64, i64> {
         let [_, what, file, events, data, ..] = request.words;
         let wish = Wish {
@@ -126,7 +146,6 @@ impl Events {
             events,
             data,
             maker: request.sender,
-            uid: label::uid(request.label),
         };
         self.sets.change(set, what as u32 as u64, &wish)
     }
@@ -244,7 +263,7 @@ impl Events {
     }
 
     fn next_alarm(&self, cx: &mut Context) {
-        cx.wake_at(self.coming.first().map(|&(at, _)| at));
+        cx.wake_at(self.coming.first().map(|(at, _)| at));
     }
 
     fn set_timer<'a>(&mut self, cx: &mut Context, index: u32) -> Answer<Reply<'a>> {
@@ -260,30 +279,40 @@ impl Events {
             (value, _) => value,
         };
         (timer.next, timer.interval) = (next, interval);
-        self.coming.remove(&(old.next, index));
-        if next != 0 {
-            self.coming.insert((next, index));
-        }
+        self.coming.set(index, next);
         self.next_alarm(cx);
         cx.wake(key(Node::Timer(index)));
         Ok(Reply::new(&[0, old.left(now), old.interval]))
     }
 
-    fn signal_waits(&mut self, cx: &mut Context, index: u32) {
+    fn signal_waits(&mut self, cx: &mut Context, index: u32) -> Answer<()> {
         let [_, waiting, ..] = cx.request.words;
         let signals = &mut self.signals[index as usize];
-        if signals.waiting.len() >= TELLERS_MAX {
-            // Nobody says when a process has ended: one is forgotten until it says something again.
-            let other = signals.waiting.keys().find(|id| **id != cx.request.sender);
-            other.copied().map(|id| signals.waiting.remove(&id));
+        let sender = cx.request.sender;
+        let old = signals.of(sender);
+        match (signals.place(sender), waiting) {
+            (Ok(at), 0) => {
+                signals.waiting.remove(at);
+                cx.refund(signals.payer, TELLER_COST);
+            }
+            (Ok(at), _) => signals.waiting[at].1 = waiting,
+            (Err(_), 0) => {}
+            (Err(_), _) => {
+                let room = signals.waiting.len() < TELLERS_MAX
+                    && signals.waiting.try_reserve(1).is_ok()
+                    && cx.charge(signals.payer, TELLER_COST).is_ok();
+                // Nobody says when a process has ended: one is forgotten until it says something again.
+                if !room && signals.waiting.pop().is_none() {
+                    return fail(ENOMEM);
+                }
+                let at = signals.place(sender).unwrap_or_else(|at| at);
+                signals.waiting.insert(at, (sender, waiting));
+            }
         }
-        let old = match waiting {
-            0 => signals.waiting.remove(&cx.request.sender),
-            _ => signals.waiting.insert(cx.request.sender, waiting),
-        };
-        if old.unwrap_or(0) != waiting {
+        if old != waiting {
             cx.wake(key(Node::Signals(index)));
         }
+        Ok(())
     }
 }
 
@@ -351,7 +380,7 @@ impl Server for Events {
             return Err(Failure::Wait(key(handle.node)));
         }
         if timer.next != 0 {
-            self.coming.insert((timer.next, index));
+            self.coming.set(index, timer.next);
         }
         self.next_alarm(cx);
         self.scratch.clear();
@@ -366,8 +395,8 @@ impl Server for Events {
     /// Timers whose time has come.
     fn tick(&mut self, cx: &mut Context) {
         let now = cx.transport.monotonic();
-        while let Some(&(at, index)) = self.coming.first().filter(|(at, _)| *at <= now) {
-            self.coming.remove(&(at, index));
+        while let Some((_, index)) = self.coming.first().filter(|(at, _)| *at <= now) {
+            self.coming.set(index, 0);
             cx.wake(key(Node::Timer(index)));
         }
         self.next_alarm(cx);
@@ -383,8 +412,7 @@ impl Server for Events {
             }
             Node::Signals(index) => {
                 let signals = &self.signals[index as usize];
-                let waiting = signals.waiting.get(&cx.request.sender);
-                waiting.is_some_and(|waiting| waiting & signals.mask != 0)
+                signals.of(cx.request.sender) & signals.mask != 0
             }
             Node::Queue(index) => self.queues.bytes(index) != 0,
         };
@@ -441,10 +469,14 @@ impl Server for Events {
                 let words = self.collect_words(set, most as usize);
                 request.words[..6].copy_from_slice(&words);
             }
-            (event::CTL, Some(Node::Set(set))) => match self.change(request, set) {
-                Ok(number) => (request.words[0], request.words[1]) = (0, number),
-                Err(error) => request.words[0] = -error as u64,
-            },
+            (event::CTL, Some(Node::Set(set)))
+                if !(Events::adds(request) && self.sets.is_full(set)) =>
+            {
+                match self.change(request, set) {
+                    Ok(number) => (request.words[0], request.words[1]) = (0, number),
+                    Err(error) => request.words[0] = -error as u64,
+                }
+            }
             _ => return Direct::Ordinary,
         }
         Direct::Done(0)
@@ -462,16 +494,19 @@ impl Server for Events {
         }
         match handle.node {
             Node::Root(_) => {}
-            Node::Set(index) => self.sets.remove_set(index),
+            Node::Set(index) => self.sets.remove_set(cx, index),
             Node::Timer(index) => {
                 let timer = core::mem::take(&mut self.timers[index as usize]);
-                self.coming.remove(&(timer.next, index));
+                self.coming.set(index, 0);
                 self.free_timers.push(index);
+                cx.refund(timer.payer, TIMER_COST);
                 self.next_alarm(cx);
             }
             Node::Signals(index) => {
-                self.signals[index as usize] = Signals::default();
+                let gone = core::mem::take(&mut self.signals[index as usize]);
                 self.free_signals.push(index);
+                let tellers = gone.waiting.len() * TELLER_COST;
+                cx.refund(gone.payer, SIGNALS_COST + tellers);
             }
             Node::Queue(index) => self.queues.remove(cx, index),
         }
@@ -492,18 +527,29 @@ impl Server for Events {
             (event::TELL | event::ALIVE, _) => fail(EPERM),
             (event::WAIT, Node::Set(set)) => self.wait(cx, set),
             (event::CTL, Node::Set(set)) => {
+                if Events::adds(cx.request) && self.sets.is_full(set) {
+                    self.sets.widen(cx, set)?;
+                }
                 let number = self.change(cx.request, set).map_err(Failure::Errno)?;
                 Ok(Reply::new(&[0, number]))
             }
             (event::SET, Node::Root(_)) => {
                 handles.room(cx, 1)?;
-                let set = self.sets.add_set().ok_or(Failure::Errno(ENOMEM))?;
+                let set = self.sets.add_set(cx)?;
                 Events::make(cx, Node::Set(set), 0, handles)
             }
             (event::TIMER, Node::Root(_)) => {
                 handles.room(cx, 1)?;
+                // (A place that is not charged stays free.)
                 let index = place(&mut self.timers, &mut self.free_timers)?;
-                self.timers[index as usize].real = second != 0;
+                let payer = cx.payer();
+                let room = self.coming.reserve(self.timers.len());
+                if !room || cx.charge(payer, TIMER_COST).is_err() {
+                    self.free_timers.push(index);
+                    return fail(ENOMEM);
+                }
+                let timer = &mut self.timers[index as usize];
+                (timer.real, timer.payer) = (second != 0, payer);
                 Events::make(cx, Node::Timer(index), first, handles)
             }
             (event::TIMER_SET, Node::Timer(index)) => self.set_timer(cx, index),
@@ -515,7 +561,13 @@ impl Server for Events {
             (event::SIGNALS, Node::Root(_)) => {
                 handles.room(cx, 1)?;
                 let index = place(&mut self.signals, &mut self.free_signals)?;
-                self.signals[index as usize].mask = first;
+                let payer = cx.payer();
+                if cx.charge(payer, SIGNALS_COST).is_err() {
+                    self.free_signals.push(index);
+                    return fail(ENOMEM);
+                }
+                let signals = &mut self.signals[index as usize];
+                (signals.mask, signals.payer) = (first, payer);
                 Events::make(cx, Node::Signals(index), second, handles)
             }
             (event::SIGNALS_MASK, Node::Signals(index)) => {
@@ -529,7 +581,7 @@ impl Server for Events {
                 Ok(Reply::new(&[0, signals.mask, nonblocking as u64]))
             }
             (event::SIGNALS_NOW, Node::Signals(index)) => {
-                self.signal_waits(cx, index);
+                self.signal_waits(cx, index)?;
                 Ok(Reply::result(0))
             }
             (event::QUEUE, Node::Root(_)) => {

@@ -1,14 +1,16 @@
 //! Sets of interests, and what is ready in each.
 //!
 //! An interest is *listed* in its set if it is to be reported: a level-triggered one as long as its file is ready for something that is wanted, an edge-triggered one from an event until it is reported or its file is ready for nothing of it any more. A listed interest always has something to report.
+//! The maker of a set pays for its interests, [`STEP`] at a time: only a set that has no room left asks for more ([`Sets::widen`]), so most changes cost no look at an account.
 //! Interests are found by number (place and generation, so an old number finds nothing), and by set, descriptor and open file.
 
 use alloc::vec::Vec;
 use cairn_abi::Id;
-use cairn_idl::errno::{EEXIST, EINVAL, ELOOP, ENOENT, ENOSPC, EPERM, ESTALE};
+use cairn_idl::errno::{EEXIST, EINVAL, ELOOP, ENOENT, ENOMEM, ENOSPC, EPERM, ESTALE};
 use cairn_idl::event::{flags, told};
 use cairn_idl::fs::poll;
 use cairn_resmgr::chains::Chains;
+use cairn_resmgr::{Context, Failure};
 
 const NONE: u32 = u32::MAX;
 const FLAGS: u64 = flags::EXCLUSIVE | flags::WAKEUP | flags::ONESHOT | flags::EDGE;
@@ -16,9 +18,14 @@ const ALWAYS: u64 = poll::ERR | poll::HUP;
 /// What may be asked for beside EPOLLEXCLUSIVE.
 const WITH_EXCLUSIVE: u64 =
     poll::IN | poll::OUT | ALWAYS | flags::WAKEUP | flags::EDGE | flags::EXCLUSIVE;
-/// Most interests altogether, and of one user beside user 0.
+/// Most interests altogether, and those for which sets of one user beside user 0 have room.
 const INTERESTS_MAX: usize = 1 << 20;
 const INTERESTS_OF_ONE: u32 = 1 << 17;
+/// Interests that are paid for together.
+const STEP: u32 = 8;
+/// What is charged for an interest and a set: itself and its places in lists and indexes.
+const INTEREST_COST: usize = size_of::<Interest>() + 32;
+const SET_COST: usize = size_of::<Set>() + 4;
 /// How deep sets may lie in sets, and how many are looked at to find out.
 const DEPTH: u32 = 4;
 const LOOKS: u32 = 1000;
@@ -40,7 +47,6 @@ struct Interest {
     data: u64,
     /// The domain that made or changed it last.
     maker: Id,
-    uid: u32,
     /// What its file is ready for.
     ready: u64,
     listed: bool,
@@ -63,6 +69,12 @@ impl Interest {
 #[derive(Clone)]
 struct Set {
     live: bool,
+    /// Who pays for it, and the user that it counts for.
+    payer: u32,
+    uid: u32,
+    /// Its interests, and how many are paid for.
+    interests: u32,
+    room: u32,
     newest: u32,
     first: u32,
     last: u32,
@@ -74,6 +86,10 @@ struct Set {
 
 const EMPTY: Set = Set {
     live: true,
+    payer: 0,
+    uid: 0,
+    interests: 0,
+    room: 0,
     newest: NONE,
     first: NONE,
     last: NONE,
@@ -96,7 +112,12 @@ pub struct Wish {
     pub events: u64,
     pub data: u64,
     pub maker: Id,
-    pub uid: u32,
+}
+
+/// How many interests the sets of a user have room for.
+struct User {
+    uid: u32,
+    room: u32,
 }
 
 #[derive(Default)]
@@ -106,7 +127,8 @@ pub struct Sets {
     interests: Vec<Interest>,
     free: Vec<u32>,
     names: Chains,
-    users: alloc::collections::BTreeMap<u32, u32>,
+    /// By uid.
+    users: Vec<User>,
 }
 
 fn name(set: u32, fd: u32, file: u64) -> u64 {
@@ -114,26 +136,90 @@ fn name(set: u32, fd: u32, file: u64) -> u64 {
 }
 
 impl Sets {
-    pub fn add_set(&mut self) -> Option<u32> {
-        if let Some(index) = self.free_sets.pop() {
-            self.sets[index as usize] = EMPTY;
-            return Some(index);
-        }
+    /// A set of the caller's.
+    pub fn add_set(&mut self, cx: &mut Context) -> Result<u32, Failure> {
         let room = self.sets.try_reserve(1).is_ok()
             && self.free_sets.try_reserve(self.sets.len() + 1).is_ok();
-        room.then(|| {
-            self.sets.push(EMPTY);
-            self.sets.len() as u32 - 1
-        })
+        if !room {
+            return Err(Failure::Errno(ENOMEM));
+        }
+        let (payer, uid) = (cx.payer(), cx.uid());
+        cx.charge(payer, SET_COST)?;
+        let new = Set {
+            payer,
+            uid,
+            ..EMPTY
+        };
+        match self.free_sets.pop() {
+            Some(index) => {
+                self.sets[index as usize] = new;
+                Ok(index)
+            }
+            None => {
+                self.sets.push(new);
+                Ok(self.sets.len() as u32 - 1)
+            }
+        }
     }
 
     /// The set is closed: its interests go with it.
-    pub fn remove_set(&mut self, set: u32) {
+    pub fn remove_set(&mut self, cx: &mut Context, set: u32) {
         while let Some(index) = Some(self.sets[set as usize].newest).filter(|at| *at != NONE) {
             self.drop_interest(index);
         }
+        let gone = core::mem::replace(&mut self.sets[set as usize], EMPTY);
         self.sets[set as usize].live = false;
         self.free_sets.push(set);
+        cx.refund(gone.payer, SET_COST + gone.room as usize * INTEREST_COST);
+        self.forget_room(gone.uid, gone.room);
+    }
+
+    /// Has the set as many interests as are paid for?
+    #[inline]
+    pub fn is_full(&self, set: u32) -> bool {
+        let set = &self.sets[set as usize];
+        set.interests == set.room
+    }
+
+    /// The set's maker pays for some interests more.
+    #[cold]
+    pub fn widen(&mut self, cx: &mut Context, set: u32) -> Result<(), Failure> {
+        let Set { payer, uid, .. } = self.sets[set as usize];
+        if uid != 0 {
+            self.count_room(uid).map_err(Failure::Errno)?;
+        }
+        if let Err(failure) = cx.charge(payer, STEP as usize * INTEREST_COST) {
+            self.forget_room(uid, STEP);
+            return Err(failure);
+        }
+        self.sets[set as usize].room += STEP;
+        Ok(())
+    }
+
+    fn count_room(&mut self, uid: u32) -> Result<(), i64> {
+        let at = match self.users.binary_search_by_key(&uid, |user| user.uid) {
+            Ok(at) => at,
+            Err(at) => {
+                self.users.try_reserve(1).map_err(|_| ENOMEM)?;
+                self.users.insert(at, User { uid, room: 0 });
+                at
+            }
+        };
+        let user = &mut self.users[at];
+        if user.room + STEP > INTERESTS_OF_ONE {
+            return Err(ENOSPC);
+        }
+        user.room += STEP;
+        Ok(())
+    }
+
+    fn forget_room(&mut self, uid: u32, room: u32) {
+        if let Ok(at) = self.users.binary_search_by_key(&uid, |user| user.uid) {
+            self.users[at].room -= room;
+            if self.users[at].room == 0 {
+                self.users.remove(at);
+            }
+        }
     }
 
     pub fn interests(&self) -> usize {
@@ -161,7 +247,7 @@ impl Sets {
         })
     }
 
-    /// EPOLL_CTL_: the interest's number.
+    /// EPOLL_CTL_: the interest's number. Who adds one has looked whether the set [is full](Sets::is_full).
     pub fn change(&mut self, set: u32, what: u64, wish: &Wish) -> Result<u64, i64> {
         let found = self.find(set, wish.fd, wish.file);
         let exclusive = wish.events & flags::EXCLUSIVE != 0;
@@ -194,13 +280,6 @@ impl Sets {
     }
 
     fn add(&mut self, set: u32, wish: &Wish) -> Result<u64, i64> {
-        if wish.uid != 0 {
-            let count = self.users.entry(wish.uid).or_insert(0);
-            if *count >= INTERESTS_OF_ONE {
-                return Err(ENOSPC);
-            }
-            *count += 1;
-        }
         let index = match self.free.pop() {
             Some(index) => index,
             None => {
@@ -209,7 +288,6 @@ impl Sets {
                     && self.interests.try_reserve(1).is_ok()
                     && self.free.try_reserve(count).is_ok();
                 if !room {
-                    self.forget_user(wish.uid);
                     return Err(ENOSPC);
                 }
                 self.interests.push(Interest {
@@ -221,7 +299,6 @@ impl Sets {
                     flags: 0,
                     data: 0,
                     maker: 0,
-                    uid: 0,
                     ready: 0,
                     listed: false,
                     before: NONE,
@@ -235,9 +312,9 @@ impl Sets {
         };
         if !self.names.reserve(self.interests.len()) {
             self.free.push(index);
-            self.forget_user(wish.uid);
             return Err(ENOSPC);
         }
+        self.sets[set as usize].interests += 1;
         let older = core::mem::replace(&mut self.sets[set as usize].newest, index);
         if let Some(neighbour) = self.interests.get_mut(older as usize) {
             neighbour.newer = index;
@@ -246,27 +323,18 @@ impl Sets {
         one.generation = one.generation.wrapping_add(1).max(1);
         (one.set, one.fd, one.file) = (set, wish.fd, wish.file);
         (one.events, one.flags) = (wish.events & !FLAGS | ALWAYS, wish.events & FLAGS);
-        (one.data, one.maker, one.uid) = (wish.data, wish.maker, wish.uid);
+        (one.data, one.maker) = (wish.data, wish.maker);
         (one.ready, one.listed, one.inner) = (0, false, NONE);
         (one.older, one.newer) = (older, NONE);
         self.names.insert(index, name(set, wish.fd, wish.file));
         Ok(self.number(index))
     }
 
-    fn forget_user(&mut self, uid: u32) {
-        if let Some(count) = self.users.get_mut(&uid) {
-            *count -= 1;
-            if *count == 0 {
-                self.users.remove(&uid);
-            }
-        }
-    }
-
     fn drop_interest(&mut self, index: u32) {
         self.unlist(index);
         self.names.remove(index);
         let one = &mut self.interests[index as usize];
-        let (set, older, newer, uid) = (one.set, one.older, one.newer, one.uid);
+        let (set, older, newer) = (one.set, one.older, one.newer);
         let nested = one.inner != NONE;
         one.set = NONE;
         match self.interests.get_mut(newer as usize) {
@@ -276,11 +344,10 @@ impl Sets {
         if let Some(neighbour) = self.interests.get_mut(older as usize) {
             neighbour.newer = newer;
         }
-        self.sets[set as usize].nested -= nested as u32;
+        let set = &mut self.sets[set as usize];
+        set.nested -= nested as u32;
+        set.interests -= 1;
         self.free.push(index);
-        if uid != 0 {
-            self.forget_user(uid);
-        }
     }
 
     fn list(&mut self, index: u32) {

@@ -393,3 +393,54 @@ fn a_queue_is_charged_and_says_what_it_lost() {
     }
     assert_eq!(b.manager.usage(1000).0, 0);
 }
+
+/// Who makes a set, a timer or a signal descriptor pays for it and for what it comes to hold, and for nothing when it is closed.
+#[test]
+fn what_is_kept_is_charged_by_size() {
+    let mut b = bench();
+    b.label = 1000;
+    let usage = |b: &mut Bench<Events>| b.manager.usage(1000).0;
+    for (kind, least) in [(event::SET, 32), (event::TIMER, 24), (event::SIGNALS, 24)] {
+        let empty = usage(&mut b);
+        let one = make(&mut b, &[kind, 1]);
+        let first = usage(&mut b) - empty;
+        b.close(one);
+        assert_eq!(usage(&mut b), empty);
+        b.fake.charge_limit = Some(0);
+        let many: Vec<_> = (0..2000)
+            .map_while(|_| {
+                let answer = b.call(0, &[kind, 1], b"", 0).unwrap();
+                (answer.result() == 0).then(|| answer.minted[0])
+            })
+            .collect();
+        b.fake.charge_limit = None;
+        assert!(first >= least && many.len() < 2000, "{kind}: {first}");
+        many.into_iter().for_each(|one| b.close(one));
+        assert_eq!(usage(&mut b), empty);
+    }
+    let set = make(&mut b, &[event::SET]);
+    let empty = usage(&mut b);
+    let all: Vec<_> = (0..1000)
+        .map(|fd| ctl(&mut b, set, 1, fd, poll::IN))
+        .collect();
+    assert!(all.iter().all(|number| number.is_ok()));
+    let each = (usage(&mut b) - empty) / 1000;
+    assert!((80..200).contains(&each), "{each} bytes for an interest");
+    // What is not paid for is refused, and what was there can still be changed.
+    b.fake.charge_limit = Some(0);
+    let refused = (1000..3000).find_map(|fd| ctl(&mut b, set, 1, fd, poll::IN).err());
+    assert_eq!(refused, Some(-ENOMEM));
+    assert!(ctl(&mut b, set, 3, 5, poll::OUT).is_ok());
+    assert!(ctl(&mut b, set, 2, 5, 0).is_ok());
+    assert!(ctl(&mut b, set, 1, 5, poll::IN).is_ok());
+    b.fake.charge_limit = None;
+    let signals = make(&mut b, &[event::SIGNALS, 1]);
+    let before = usage(&mut b);
+    assert_eq!(b.result(signals, &[event::SIGNALS_NOW, 1], b""), 0);
+    assert!(usage(&mut b) > before);
+    assert_eq!(b.result(signals, &[event::SIGNALS_NOW, 0], b""), 0);
+    assert_eq!(usage(&mut b), before);
+    b.close(signals);
+    b.close(set);
+    assert_eq!(usage(&mut b), 0);
+}
