@@ -159,13 +159,14 @@ impl Sockets {
         if full {
             return Err(Failure::Wait(key(target, ROOM)));
         }
-        let (uid, gid) = (listener.uid, listener.gid);
+        let (uid, gid, payer) = (listener.uid, listener.gid, listener.payer);
         let (name, told) = (listener.name.clone(), listener.peer_credentials);
         let caller = self.caller(cx);
         let kind = self.socket(index)?.kind;
         let ino = self.next_ino();
         let own = self.socket(index)?;
         let mut far = Socket::new(kind, ino, uid, gid);
+        far.pays(payer);
         far.state = State::Connected;
         far.peer = Some(Peer {
             socket: index,
@@ -175,7 +176,11 @@ impl Sockets {
         far.peer_name = own.name.clone();
         far.peer_credentials = Some(caller);
         far.embryo_of = Some(target);
-        let far = self.add_socket(far)?;
+        if let State::Listening { waiting, .. } = &mut self.socket_mut(target)?.state {
+            let room = waiting.try_reserve(1);
+            room.map_err(|_| Failure::Errno(ENOBUFS))?;
+        }
+        let far = self.add_socket(cx, far)?;
         let socket = self.socket_mut(index)?;
         socket.state = State::Connected;
         socket.peer = Some(Peer { socket: far, ino });

@@ -214,8 +214,8 @@ impl Sockets {
             let rights = socket.queue.clear(&mut self.buffers);
             // Those without a mark are garbage as well, and stay so.
             self.unqueued_unmarked(&rights);
-            self.drop_rights(cx.transport, &rights);
-            self.unpay(queue);
+            self.drop_rights(cx, &rights);
+            self.unpay(cx, queue);
         }
     }
 }

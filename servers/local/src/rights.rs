@@ -1,16 +1,16 @@
 //! Descriptors on their way: portals in this server's table, in a queue or a parcel, until somebody receives them or nobody can.
 //!
-//! A portal is taken only if the nucleus says that it leads to a channel and may be passed on; one of this server's own only if it leads to a socket. How many are on their way is limited for each user who sends them.
+//! A portal is taken only if the nucleus says that it leads to a channel and may be passed on; one of this server's own only if it leads to a socket. How many are on their way is limited for each who sends them, who pays for them as long.
 //! Sockets that are on their way in queues are known here, because only they can form [cycles](crate::cycles). (Those in parcels are not: a parcel is always somebody's.)
 
 use crate::server::{fail, Node, Sockets};
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use cairn_idl::errno::*;
 use cairn_idl::label;
 use cairn_idl::local::RIGHTS_MAX;
 use cairn_resmgr::server::Answer;
-use cairn_resmgr::{Context, Failure, Handles, Leads, Transport};
+use cairn_resmgr::{Context, Failure, Handles, Leads};
 use cairn_rt::Portal;
 
 /// Most descriptors of one user that are on their way, as Linux counts by RLIMIT_NOFILE; and of user 0.
@@ -33,20 +33,41 @@ pub type Rights = Vec<Passed>;
 pub struct InFlight {
     /// Sockets in queues, with the slots of their portals.
     pub sockets: BTreeSet<(u32, u32)>,
-    /// How many each user has on their way.
-    users: BTreeMap<u32, u32>,
+    /// How many each who sends them has on their way, by account.
+    payers: Vec<(u32, u32)>,
 }
 
+/// What is charged for one: itself, and its entry of this server's table.
+const COST: usize = size_of::<Passed>() + 16;
+
 impl InFlight {
-    pub fn of(&self, uid: u32) -> u32 {
-        self.users.get(&uid).copied().unwrap_or(0)
+    fn place(&self, payer: u32) -> Result<usize, usize> {
+        self.payers.binary_search_by_key(&payer, |one| one.0)
     }
 
-    fn left(&mut self, uid: u32) {
-        if let Some(count) = self.users.get_mut(&uid) {
-            *count -= 1;
-            if *count == 0 {
-                self.users.remove(&uid);
+    pub fn of(&self, payer: u32) -> u32 {
+        self.place(payer).map_or(0, |at| self.payers[at].1)
+    }
+
+    /// So many more. False: there is no memory to count them.
+    fn add(&mut self, payer: u32, count: usize) -> bool {
+        let at = match self.place(payer) {
+            Ok(at) => at,
+            Err(_) if self.payers.try_reserve(1).is_err() => return false,
+            Err(at) => {
+                self.payers.insert(at, (payer, 0));
+                at
+            }
+        };
+        self.payers[at].1 += count as u32;
+        true
+    }
+
+    fn left(&mut self, payer: u32) {
+        if let Ok(at) = self.place(payer) {
+            self.payers[at].1 -= 1;
+            if self.payers[at].1 == 0 {
+                self.payers.remove(at);
             }
         }
     }
@@ -64,7 +85,7 @@ impl Sockets {
         if slots.len() + already > RIGHTS_MAX {
             return fail(EINVAL);
         }
-        let payer = cx.uid();
+        let payer = cx.payer();
         let most = match cx.has(label::SYSTEM) {
             true => IN_FLIGHT_PRIVILEGED,
             false => IN_FLIGHT,
@@ -93,7 +114,11 @@ impl Sockets {
             });
         }
         if !rights.is_empty() {
-            *self.in_flight.users.entry(payer).or_default() += rights.len() as u32;
+            cx.charge(payer, rights.len() * COST)?;
+            if !self.in_flight.add(payer, rights.len()) {
+                cx.refund(payer, rights.len() * COST);
+                return fail(ENOBUFS);
+            }
         }
         Ok(rights)
     }
@@ -132,26 +157,27 @@ impl Sockets {
     }
 
     /// They are handed over, or about to be closed.
-    pub(crate) fn let_out(&mut self, rights: &[Passed]) {
+    pub(crate) fn let_out(&mut self, cx: &mut Context, rights: &[Passed]) {
         for passed in rights {
             self.in_flight.left(passed.payer);
+            cx.refund(passed.payer, COST);
         }
     }
 
     /// What lay in a queue reaches nobody.
-    pub(crate) fn drop_queued(&mut self, transport: &mut dyn Transport, rights: Rights) {
+    pub(crate) fn drop_queued(&mut self, cx: &mut Context, rights: Rights) {
         if rights.is_empty() {
             return;
         }
         self.unqueued(&rights);
-        self.drop_rights(transport, &rights);
+        self.drop_rights(cx, &rights);
     }
 
     /// The same for what lies in no queue.
-    pub(crate) fn drop_rights(&mut self, transport: &mut dyn Transport, rights: &[Passed]) {
-        self.let_out(rights);
+    pub(crate) fn drop_rights(&mut self, cx: &mut Context, rights: &[Passed]) {
+        self.let_out(cx, rights);
         for passed in rights {
-            transport.close(passed.portal);
+            cx.transport.close(passed.portal);
         }
     }
 }

@@ -32,6 +32,8 @@ const NOBODY: u32 = 65534;
 /// Most sockets of one user, and bytes of memory that wait at his peers. User 0 has no limit here.
 const SOCKETS_OF_ONE: u32 = 8192;
 const MEMORY_OF_ONE: usize = 64 << 20;
+/// What is charged for a socket, beside its handle and its ring.
+const SOCKET_COST: usize = size_of::<Socket>();
 
 /// What a handle is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +58,7 @@ pub struct Extra {
     pub kept: bool,
 }
 
-/// What one user has here.
+/// What one account has here.
 #[derive(Clone, Copy, Default)]
 struct Usage {
     sockets: u32,
@@ -77,7 +79,8 @@ pub struct Sockets {
     pub(crate) in_flight: InFlight,
     pub(crate) cycles: Cycles,
     timeouts: Timeouts,
-    usage: BTreeMap<u32, Usage>,
+    /// By account.
+    usage: Vec<(u32, Usage)>,
     /// `proc`'s portal, which tells who a domain is.
     pub(crate) proc: Option<Portal>,
     last_ino: u64,
@@ -151,27 +154,49 @@ impl Sockets {
 
     // ---- who may have how much
 
-    pub(crate) fn add_socket(&mut self, socket: Socket) -> Answer<u32> {
-        let uid = socket.uid;
-        let usage = self.usage.entry(uid).or_default();
-        if uid != 0 && usage.sockets >= SOCKETS_OF_ONE {
-            return fail(ENFILE);
+    pub(crate) fn add_socket(&mut self, cx: &mut Context, socket: Socket) -> Answer<u32> {
+        let payer = socket.payer;
+        let at = match self.usage_of(payer) {
+            Ok(at) => at,
+            Err(at) => {
+                let room = self.usage.try_reserve(1);
+                room.map_err(|_| Failure::Errno(ENOBUFS))?;
+                self.usage.insert(at, (payer, Usage::default()));
+                at
+            }
+        };
+        let many = payer != 0 && self.usage[at].1.sockets >= SOCKETS_OF_ONE;
+        self.usage[at].1.sockets += 1;
+        let result = match many {
+            true => fail(ENFILE),
+            false => cx.charge(payer, SOCKET_COST),
+        };
+        if let Err(failure) = result {
+            self.uses(payer, |usage| usage.sockets -= 1);
+            return Err(failure);
         }
-        usage.sockets += 1;
         match self.sockets.insert(socket) {
             Some(index) => Ok(index),
             None => {
-                self.uses(uid, |usage| usage.sockets -= 1);
+                self.uses(payer, |usage| usage.sockets -= 1);
+                cx.refund(payer, SOCKET_COST);
                 fail(ENFILE)
             }
         }
     }
 
-    fn uses(&mut self, uid: u32, change: impl FnOnce(&mut Usage)) {
-        let usage = self.usage.entry(uid).or_default();
-        change(usage);
-        if usage.sockets == 0 && usage.memory == 0 {
-            self.usage.remove(&uid);
+    fn usage_of(&self, payer: u32) -> Result<usize, usize> {
+        self.usage.binary_search_by_key(&payer, |one| one.0)
+    }
+
+    /// Of one who has something here.
+    fn uses(&mut self, payer: u32, change: impl FnOnce(&mut Usage)) {
+        if let Ok(at) = self.usage_of(payer) {
+            let usage = &mut self.usage[at].1;
+            change(usage);
+            if usage.sockets == 0 && usage.memory == 0 {
+                self.usage.remove(at);
+            }
         }
     }
 
@@ -179,7 +204,7 @@ impl Sockets {
     pub(crate) fn may_keep(&self, payer: u32, target: u32, length: usize) -> Answer<()> {
         let queue = &self.socket(target)?.queue;
         let grows = queue.bytes() + length > queue.ring.memory();
-        let memory = self.usage.get(&payer).map_or(0, |usage| usage.memory);
+        let memory = self.usage_of(payer).map_or(0, |at| self.usage[at].1.memory);
         match payer != 0 && grows && memory + length > MEMORY_OF_ONE {
             true => fail(ENOBUFS),
             false => Ok(()),
@@ -204,19 +229,22 @@ impl Sockets {
     }
 
     /// Its ring was emptied.
-    pub(crate) fn unpay(&mut self, target: u32) {
-        if let Some(payer) = self.sockets.get(target).map(|socket| socket.paid.0) {
+    pub(crate) fn unpay(&mut self, cx: &mut Context, target: u32) {
+        if let Some(socket) = self.sockets.get(target) {
+            let (payer, before) = socket.paid;
+            let memory = socket.queue.ring.memory();
             self.pay(payer, target);
+            cx.refund(payer, before.saturating_sub(memory));
         }
     }
 
     /// Give back the memory of rings that were emptied.
-    fn trim(&mut self) {
+    fn trim(&mut self, cx: &mut Context) {
         while let Some(index) = self.trim.pop() {
             if let Some(socket) = self.sockets.get_mut(index) {
                 if socket.queue.ring.is_empty() {
                     socket.queue.ring.clear(&mut self.buffers);
-                    self.unpay(index);
+                    self.unpay(cx, index);
                 }
             }
         }
@@ -237,12 +265,14 @@ impl Sockets {
 
     // ---- beginning and end
 
-    pub(crate) fn make(&mut self, cx: &Context, kind: u64) -> Answer<u32> {
+    pub(crate) fn make(&mut self, cx: &mut Context, kind: u64) -> Answer<u32> {
         if !matches!(kind, STREAM | DATAGRAM | SEQPACKET) {
             return fail(EPROTONOSUPPORT);
         }
         let ino = self.next_ino();
-        self.add_socket(Socket::new(kind, ino, cx.uid(), cx.gid()))
+        let mut socket = Socket::new(kind, ino, cx.uid(), cx.gid());
+        socket.pays(cx.payer());
+        self.add_socket(cx, socket)
     }
 
     fn make_socket<'a>(
@@ -267,9 +297,9 @@ impl Sockets {
         let unread = !socket.queue.is_empty();
         let rights = socket.queue.clear(&mut self.buffers);
         let state = core::mem::replace(&mut socket.state, State::Unconnected);
-        let (uid, peer, connections) = (socket.uid, socket.peer, socket.has_connections());
-        self.unpay(index);
-        self.drop_queued(cx.transport, rights);
+        let (payer, peer, connections) = (socket.payer, socket.peer, socket.has_connections());
+        self.unpay(cx, index);
+        self.drop_queued(cx, rights);
         if let State::Listening { waiting, .. } = state {
             for embryo in waiting {
                 // Whoever asked for this connection has lost it.
@@ -283,7 +313,8 @@ impl Sockets {
             self.hang_up(cx, of, unread);
         }
         self.sockets.remove(index);
-        self.uses(uid, |usage| usage.sockets -= 1);
+        self.uses(payer, |usage| usage.sockets -= 1);
+        cx.refund(payer, SOCKET_COST);
         cx.wake(key(index, READABLE));
         cx.wake(key(index, ROOM));
     }
@@ -447,7 +478,7 @@ impl Sockets {
         let result = self.settle(cx, result, limit, nonblocking, |done| done as usize);
         if !extra.kept {
             // They are the request's still: counted again when it runs again, or closed.
-            self.let_out(&extra.rights);
+            self.let_out(cx, &extra.rights);
         }
         if !matches!(result, Err(Failure::Wait(_))) {
             let kept = before || extra.kept;
@@ -534,14 +565,17 @@ impl Sockets {
                 return Err(failure);
             }
         };
-        match self.parcels.get_mut(parcel) {
-            Some(place) => place.extend(rights),
-            None => self.drop_rights(cx.transport, &rights),
+        if let Some(place) = self.parcels.get_mut(parcel) {
+            if place.try_reserve(rights.len()).is_ok() {
+                place.extend(rights);
+                return Ok(Reply::result(0));
+            }
         }
-        Ok(Reply::result(0))
+        self.drop_rights(cx, &rights);
+        fail(ENOBUFS)
     }
 
-    fn take_from_parcel<'a>(&mut self, parcel: u32) -> Answer<Reply<'a>> {
+    fn take_from_parcel<'a>(&mut self, cx: &mut Context, parcel: u32) -> Answer<Reply<'a>> {
         let rights = self.parcels.get_mut(parcel).ok_or(Failure::Errno(EBADF))?;
         let count = rights.len().min(cairn_abi::MAX_PORTALS);
         let mut taken = [None; cairn_abi::MAX_PORTALS];
@@ -549,7 +583,7 @@ impl Sockets {
             *place = Some(passed);
         }
         let taken: Rights = taken.into_iter().flatten().collect();
-        self.let_out(&taken);
+        self.let_out(cx, &taken);
         let mut reply = Reply::new(&[count as u64]);
         hand_over(&mut reply, &taken, true);
         Ok(reply)
@@ -714,7 +748,7 @@ impl Sockets {
             }
             self.unqueued(&rights);
             let beyond = rights.split_off(fits);
-            self.drop_rights(cx.transport, &beyond);
+            self.drop_rights(cx, &beyond);
             self.emptied(index);
         }
         rights.truncate(fits);
@@ -732,7 +766,7 @@ impl Sockets {
             }
         } else {
             if !peek {
-                self.let_out(&rights);
+                self.let_out(cx, &rights);
             }
             hand_over(&mut reply, &rights, !peek);
         }
@@ -750,7 +784,7 @@ impl Sockets {
         rights: Rights,
     ) -> Option<Portal> {
         if handles.room(cx, 1).is_err() {
-            self.drop_rights(cx.transport, &rights);
+            self.drop_rights(cx, &rights);
             return None;
         }
         let node = Node::Parcel(self.parcels.insert(rights)?);
@@ -891,7 +925,7 @@ impl Server for Sockets {
     }
 
     fn close(&mut self, cx: &mut Context, handle: Handle<Self>) {
-        self.trim();
+        self.trim(cx);
         if handle.flags & o::PATH != 0 {
             return;
         }
@@ -900,7 +934,7 @@ impl Server for Sockets {
             Node::Socket(index) => self.end(cx, index),
             Node::Parcel(parcel) => {
                 let rights = self.parcels.remove(parcel).unwrap_or_default();
-                self.drop_rights(cx.transport, &rights);
+                self.drop_rights(cx, &rights);
             }
         }
     }
@@ -946,7 +980,7 @@ impl Server for Sockets {
             };
             cx.wake(key(index, ROOM));
             // A program that only reads does not want descriptors.
-            self.drop_queued(cx.transport, rights);
+            self.drop_queued(cx, rights);
             self.emptied(index);
         }
         let ring = &self.socket(index)?.queue.ring;
@@ -964,7 +998,7 @@ impl Server for Sockets {
         length: usize,
     ) -> Answer<usize> {
         if !self.trim.is_empty() {
-            self.trim();
+            self.trim(cx);
         }
         let Node::Socket(index) = handle.node else {
             return fail(EBADF);
@@ -1067,7 +1101,7 @@ impl Server for Sockets {
         cx: &mut Context,
         handles: &mut Handles<Self>,
     ) -> Answer<Reply<'a>> {
-        self.trim();
+        self.trim(cx);
         let operation = cx.request.words[0];
         if cx.request.badge == 0 {
             return match operation {
@@ -1097,7 +1131,7 @@ impl Server for Sockets {
                 return self.put_in_parcel(cx, handles, parcel)
             }
             Node::Parcel(parcel) if operation == local::TAKE => {
-                return self.take_from_parcel(parcel)
+                return self.take_from_parcel(cx, parcel)
             }
             _ => {
                 close_brought(cx, false);

@@ -31,6 +31,8 @@ pub struct Socket {
     pub ino: u64,
     pub uid: u32,
     pub gid: u32,
+    /// Who pays for it, and for what it has sent to a peer.
+    pub payer: u32,
     pub state: State,
     /// The other end; of a datagram socket whom it sends to. It may be gone.
     pub peer: Option<Peer>,
@@ -70,6 +72,7 @@ impl Socket {
             ino,
             uid,
             gid,
+            payer: uid,
             state: State::Unconnected,
             peer: None,
             queue: Queue::default(),
@@ -90,6 +93,11 @@ impl Socket {
             seen: 0,
             paid: (uid, 0),
         }
+    }
+
+    /// This account pays.
+    pub fn pays(&mut self, payer: u32) {
+        (self.payer, self.paid) = (payer, (payer, 0));
     }
 
     /// It has an other end, not only someone whom it sends to.

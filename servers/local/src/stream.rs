@@ -113,9 +113,11 @@ impl Sockets {
         first: bool,
         extra: &mut Option<&mut Extra>,
     ) -> Answer<()> {
-        let payer = match self.socket(own)?.has_connections() {
-            true => self.socket(own)?.uid,
-            false => self.socket(target)?.uid,
+        // (As long as the ring has memory it has one payer.)
+        let payer = match (self.socket(target)?.paid, self.socket(own)?) {
+            ((payer, 1..), _) => payer,
+            (_, own) if own.has_connections() => own.payer,
+            _ => self.socket(target)?.payer,
         };
         self.may_keep(payer, target, part)?;
         let mut segment = Segment {
@@ -139,7 +141,9 @@ impl Sockets {
             Some(socket) => &mut socket.queue,
             None => return fail(ECONNREFUSED),
         };
-        if let Err(failure) = queue.ring.fill(cx, from, part, &mut self.buffers, 0) {
+        if let Err(failure) = queue.ring.fill(cx, from, part, &mut self.buffers, payer) {
+            // The ring may have grown before.
+            self.pay(payer, target);
             let rights = segment.rights;
             if let Some(extra) = extra.as_mut() {
                 self.give_back(extra, rights);

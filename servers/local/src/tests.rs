@@ -698,3 +698,39 @@ fn whatever_is_sent() {
     assert_eq!(read(&mut b, victim, 10).unwrap(), b"safe");
     assert_eq!(write(&mut b, victim, b"x"), 1);
 }
+
+/// Sockets, what waits at them, and descriptors on their way are charged by size, and given back.
+#[test]
+fn what_is_kept_is_charged_by_size() {
+    let mut b = bench();
+    let none = b.manager.usage(1000).0;
+    let (x, y) = pair(&mut b, STREAM);
+    let sockets = b.manager.usage(1000).0 - none;
+    assert!(sockets > 2 * 200, "{sockets}");
+    let before = b.manager.usage(1000).0;
+    assert_eq!(send(&mut b, x, &[7; 20_000], &[], 0), 20_000);
+    assert!(b.manager.usage(1000).0 >= before + 20_000);
+    assert_eq!(send(&mut b, x, b"x", &[50, 51, 52, 53], 0), 1);
+    // Nothing more is kept for who may have nothing more, and what is there stays.
+    b.fake.charge_limit = Some(0);
+    let refused =
+        (0..100).find_map(|_| Some(send(&mut b, x, &[7; 4096], &[], 0)).filter(|n| *n < 0));
+    assert_eq!(refused, Some(-ENOMEM));
+    b.fake.charge_limit = None;
+    let parcel = b.call(0, &[local::PARCEL], b"", 0).unwrap().minted[0];
+    let before = b.manager.usage(1000).0;
+    for first in (1000..1200u64).step_by(4) {
+        b.fake.pass = Some(4);
+        let words = [local::PUT, 0, 0, 0, first, first + 1, first + 2, first + 3];
+        assert_eq!(b.result(parcel, &words, b""), 0);
+    }
+    assert!(b.manager.usage(1000).0 >= before + 200 * 24);
+    let some = b.call(parcel, &[local::TAKE], b"", 0).unwrap();
+    assert_eq!(some.passed.len(), 4);
+    b.close(parcel);
+    assert!(b.manager.usage(1000).0 < before);
+    assert_eq!(receive(&mut b, y, 20_000, 0).result(), 20_000);
+    b.close(x);
+    b.close(y);
+    assert_eq!(b.manager.usage(1000).0, none);
+}
