@@ -1,30 +1,33 @@
 /* Messages of every kind, sent below the Linux personality by programs of user 1000: the system-call library is plain memory of the process, so a hostile program goes through the
- * gate itself, with whatever registers it likes. Beside them a victim of user 0 has files, a lock, a FIFO, a pipe, shared memory in which somebody waits, a terminal, signals and
- * settings, and looks at them every 10 ms. What must hold:
+ * gate itself, with whatever registers it likes. Beside them a victim of user 0 has files, a lock, a FIFO, a pipe, shared memory in which somebody waits, a terminal, signals,
+ * queues, semaphores and a segment of System V, a POSIX queue, a control group and settings, and looks at them every 10 ms. What must hold:
  *  - nothing of the victim changes, and no operation of its fails;
  *  - nothing of what it keeps for itself is read;
  *  - no component ends (the log of the nucleus says it, and the victim would notice).
  * Usage: messages SEED COUNT COPIES [ONLY]: so many messages by so many programs at once; the same seed makes the same programs. ONLY: one program, the number of which a report told.
  * Says "good" alone, or what is wrong. */
 #define _GNU_SOURCE
+#include "../c/gate.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <linux/futex.h>
+#include <mqueue.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/ipc.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/msg.h>
 #include <sys/resource.h>
+#include <sys/sem.h>
+#include <sys/shm.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -38,7 +41,7 @@
 #include <unistd.h>
 
 enum { FOE = 1000, MOST = 16, EACH = 3000, ROUND_MS = 10, PATIENCE_MS = 20000 };
-static const char *const home = "/run/victim";
+static const char *const home = "/run/victim", *const groups = "/sys/fs/cgroup";
 
 /* What the victim keeps: two words that are made anew each time. Attackers have them under a mask, so that nothing of their own looks like them. */
 static uint64_t secret[2];
@@ -73,53 +76,17 @@ static void rest(long ms) {
     }
 }
 
-/* The gate: the registers of one traversal, and the library's function that goes through with them (lib/gate). */
-
-struct gate {
-    uint64_t rax, words[8], rbx, rbp, r14, r15;
-};
-
-typedef void traverse(struct gate *);
-
-enum { SLOT_CURRENT = 0, SLOT_VM = 1, SLOT_PROC = 2, SLOT_LOG = 3, SLOT_MOUNTS = 16, SLOT_FIRST = 64 };
 enum { CURRENT_DEADLINE = 4 };
 #define PARTS (1ULL << 40)
 #define OUT_VECTOR (1ULL << 41)
 #define IN_VECTOR (1ULL << 42)
 #define INTERRUPTIBLE (1ULL << 48)
 
-static sigjmp_buf out_of_text;
-
-static void left_text(int signal) {
-    (void)signal;
-    siglongjmp(out_of_text, 1);
-}
-
-/* What stands right behind the `syscall` of lib/gate's function tells it from all others. */
-static traverse *find_gate(void) {
-    static const unsigned char behind[] = {0x0f, 0x05, 0x59, 0x48, 0x89, 0x01, 0x48, 0x89, 0x79, 0x08}, front[] = {0x53, 0x55, 0x41, 0x54};
-    const unsigned char *volatile at = (const unsigned char *)0x7fff80000000;
-    struct sigaction take = {.sa_handler = left_text}, old;
-    sigaction(SIGSEGV, &take, &old);
-    traverse *found = NULL;
-    if (sigsetjmp(out_of_text, 1) == 0) {
-        for (; at < (const unsigned char *)0x7fff800fe000 && found == NULL; at++) {
-            if (memcmp((const void *)at, behind, sizeof behind) == 0) {
-                const unsigned char *start = at;
-                while (memcmp(start, front, sizeof front) != 0) {
-                    start--;
-                }
-                found = (traverse *)(uintptr_t)start;
-            }
-        }
-    }
-    sigaction(SIGSEGV, &old, NULL);
-    return found;
-}
-
 /* What the victim has, and how it was at first. */
 static struct {
-    int file, fifo, pipe[2], master, slave, waits, waited;
+    int file, fifo, pipe[2], master, slave, waits, waited, queue, semaphores, segment, grouped;
+    mqd_t posix;
+    unsigned char *attached;
     volatile uint32_t *words;
     pid_t waiter, holder;
     volatile sig_atomic_t signals;
@@ -128,6 +95,24 @@ static struct {
     struct utsname system;
     char mounts[4096];
 } own;
+
+static int write_text(const char *name, const char *text) {
+    char path[64];
+    snprintf(path, sizeof path, "%s/%s", groups, name);
+    int file = open(path, O_WRONLY);
+    int written = write(file, text, strlen(text));
+    close(file);
+    return written;
+}
+
+static void read_text(const char *name, char *to, size_t room) {
+    char path[64];
+    snprintf(path, sizeof path, "%s/%s", groups, name);
+    int file = open(path, O_RDONLY);
+    long got = read(file, to, room - 1);
+    to[got > 0 ? got : 0] = 0;
+    close(file);
+}
 
 /* The attackers */
 
@@ -142,17 +127,23 @@ static uint64_t any(void) {
 
 static uint64_t below(uint64_t n) { return any() % n; }
 
+struct letter {
+    long kind;
+    uint64_t text[2];
+};
+
 /* Memory that messages name: one page that can be read and written with another behind it, one to be read, one that is not there, and the edge of what is there. */
 enum { ROOM = 8192 };
 static unsigned char *room, *constant, *absent;
-static uint64_t pids[4];
+static uint64_t pids[4], ids[4];
 static int top_slot;
 
 static const char *const texts[] = {
     "/run/victim/secret", "run/victim/secret", "victim/secret", "secret", "/run/victim/fifo", "..", "../..", "../run/victim/secret", ".", "", "/", "/proc/1/mem", "1/maps",
     "1/environ", "self/fd/3", "self/root/run/victim/secret", "/dev/console", "dev:1:1", "dev:4:64", "dev:5:0", "dev:8:0", "dev:254:0", "fifo:1", "fifo:2", "fifo:7", "fifo:100",
     "pts:0", "tty:ttyS0", "socket:1", "local:1", "tmp/m", "/tmp/m", "new", "a/b", "nucleus", "sys/kernel/hostname", "proc", "user.x", "security.capability", "system.posix_acl_access",
-    "/bin/sh", "/etc/passwd", "\xff\xfe", "x/../../run/victim", "tmpfs", "/run",
+    "/bin/sh", "/etc/passwd", "\xff\xfe", "x/../../run/victim", "tmpfs", "/run", "/sys/fs/cgroup", "victim", "../victim/cgroup.procs", "victim/memory.max", "cgroup.procs", "cgroup.kill", "+memory +pids", "-memory",
+    "ipc:", "/victim", "/foe",
 };
 enum { TEXTS = sizeof texts / sizeof *texts };
 
@@ -179,7 +170,7 @@ static uint64_t slot(void) {
     switch (below(8)) {
     case 0: return SLOT_VM;
     case 1: return SLOT_PROC;
-    case 2: return SLOT_MOUNTS + below(16);
+    case 2: return SLOT_MOUNTS + below(MOUNTS);
     case 3: return below(4);
     case 4: return below(8) == 0 ? any() : below(256);
     default: return SLOT_FIRST + below(top_slot - SLOT_FIRST + 2);
@@ -200,7 +191,7 @@ static uint64_t word(void) {
     case 7: return length();
     case 8: return slot();
     case 9: return any();
-    case 10: return below(2) * 1000;
+    case 10: return below(2) == 0 ? below(2) * 1000 : ids[below(4)];
     case 11: return below(4096) | below(16) << 32;
     case 12: return (uint64_t)(uint32_t)any();
     case 13: return 1ULL << below(64) | 1ULL << below(64);
@@ -302,7 +293,23 @@ static void open_all(void) {
         open(slave, O_RDWR | O_NOCTTY | O_NONBLOCK);
     }
     mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    top_slot = SLOT_FIRST + 60;
+    int queue = msgget(77, IPC_CREAT | 0600), semaphores = semget(77, 4, IPC_CREAT | 0600);
+    struct letter letter = {1, {0}};
+    msgsnd(queue, &letter, sizeof letter.text, IPC_NOWAIT);
+    struct sembuf up = {1, 1, SEM_UNDO | IPC_NOWAIT};
+    semop(semaphores, &up, 1);
+    shmat(shmget(77, 8192, IPC_CREAT | 0600), NULL, 0);
+    struct mq_attr few = {.mq_maxmsg = 4, .mq_msgsize = 64};
+    mq_open("/foe", O_CREAT | O_RDWR | O_NONBLOCK, 0600, &few);
+    static const char *const files[] = {"", "/cgroup.procs", "/cgroup.subtree_control", "/pids.max", "/memory.current", "/../victim", "/../cgroup.procs"};
+    for (unsigned i = 0; i < sizeof files / sizeof *files; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "%s/foe%s", groups, files[i]);
+        if (open(path, O_RDWR) < 0) {
+            open(path, O_RDONLY);
+        }
+    }
+    top_slot = SLOT_FIRST + 72;
 }
 
 static int reads_secret(const void *from, size_t bytes) {
@@ -330,7 +337,11 @@ static void attack(int place, uint64_t seed, uint64_t victim, uint64_t messages)
     int nothing = open("/dev/null", O_RDWR);
     dup2(nothing, 0), dup2(nothing, 1), dup2(nothing, 2);
     syscall(SYS_close_range, 3, ~0U, 0);
-    munmap((void *)own.words, 4096);
+    munmap((void *)own.words, 4096), shmdt(own.attached);
+    ids[0] = own.queue, ids[1] = own.semaphores, ids[2] = own.segment, ids[3] = 77;
+    if (own.grouped && seed % 4 < 2) {
+        write_text("foe/cgroup.procs", "0");
+    }
     secret[0] ^= mask, secret[1] ^= mask;
     setgid(FOE), setuid(FOE);
     chdir("/tmp/foe");
@@ -434,6 +445,28 @@ static void prepare(void) {
             pause();
         }
     }
+    struct letter letter = {1, {secret[0], secret[1]}};
+    own.queue = must("msgget", msgget(78, IPC_CREAT | 0600));
+    must("msgsnd", msgsnd(own.queue, &letter, sizeof letter.text, IPC_NOWAIT));
+    own.semaphores = must("semget", semget(78, 2, IPC_CREAT | 0600));
+    must("SETVAL", semctl(own.semaphores, 1, SETVAL, 3));
+    own.segment = must("shmget", shmget(78, 4096, IPC_CREAT | 0600));
+    own.attached = shmat(own.segment, NULL, 0);
+    memcpy(own.attached, secret, sizeof secret);
+    struct mq_attr few = {.mq_maxmsg = 4, .mq_msgsize = 16};
+    own.posix = must("mq_open", mq_open("/victim", O_CREAT | O_RDWR | O_NONBLOCK, 0600, &few));
+    must("mq_send", mq_send(own.posix, (char *)secret, sizeof secret, 1));
+    own.grouped = mount("cgroup2", groups, "cgroup2", 0, NULL) == 0;
+    if (own.grouped) {
+        snprintf(path, sizeof path, "%s/victim", groups), must("mkdir victim", mkdir(path, 0755));
+        snprintf(path, sizeof path, "%s/foe", groups), must("mkdir foe", mkdir(path, 0755)), chown(path, FOE, FOE);
+        must("controllers", write_text("cgroup.subtree_control", "+memory +pids"));
+        must("memory.max", write_text("victim/memory.max", "16777216"));
+        snprintf(path, sizeof path, "%s/foe/cgroup.procs", groups), chown(path, FOE, FOE);
+        snprintf(path, sizeof path, "%d", own.holder), must("cgroup.procs", write_text("victim/cgroup.procs", path));
+    } else {
+        say("there is no cgroup2: %s\n", strerror(errno));
+    }
     rest(100);
     fstat(own.file, &own.status), stat(home, &own.folder);
     uname(&own.system);
@@ -488,11 +521,49 @@ static void look(unsigned round) {
     if (read(own.slave, content, 16) != -1 || errno != EAGAIN || read(own.master, content, 16) != -1 || errno != EAGAIN) {
         say("victim: somebody typed at its terminal\n");
     }
+    struct letter letter = {0};
+    struct msqid_ds queue;
+    must("IPC_STAT", msgctl(own.queue, IPC_STAT, &queue));
+    if (queue.msg_qnum != 1 || queue.msg_perm.uid != 0 || (queue.msg_perm.mode & 0777) != 0600) {
+        say("victim: its queue is another\n");
+    }
+    if (must("msgrcv", msgrcv(own.queue, &letter, sizeof letter.text, 0, IPC_NOWAIT)) != 16 || memcmp(letter.text, secret, 16) != 0) {
+        say("victim: its queue has another message\n");
+    }
+    must("msgsnd", msgsnd(own.queue, &letter, sizeof letter.text, IPC_NOWAIT));
+    if (must("GETVAL", semctl(own.semaphores, 1, GETVAL)) != 3 || semctl(own.semaphores, 0, GETVAL) != 0) {
+        say("victim: its semaphores have other values\n");
+    }
+    struct shmid_ds segment;
+    must("shmctl", shmctl(own.segment, IPC_STAT, &segment));
+    if (memcmp(own.attached, secret, 16) != 0 || segment.shm_segsz != 4096 || segment.shm_perm.uid != 0 || segment.shm_nattch < 1) {
+        say("victim: its segment is another\n");
+    }
+    if (must("mq_receive", mq_receive(own.posix, content, sizeof content, NULL)) != 16 || memcmp(content, secret, 16) != 0 || mq_receive(own.posix, content, sizeof content, NULL) != -1) {
+        say("victim: its POSIX queue has other messages\n");
+    }
+    must("mq_send", mq_send(own.posix, (char *)secret, 16, 1));
     if (own.signals != 0) {
         say("victim: signal %d came\n", own.signals);
     }
     if (kill(own.waiter, 0) != 0 || kill(own.holder, 0) != 0) {
         say("victim: a process of its is gone\n");
+    }
+    if (round % 16 == 0 && own.grouped) {
+        char text[64], expected[16];
+        read_text("victim/memory.max", text, sizeof text);
+        if (strcmp(text, "16777216\n") != 0) {
+            say("victim: its group has another limit: %s\n", text);
+        }
+        snprintf(expected, sizeof expected, "%d\n", own.holder);
+        read_text("victim/cgroup.procs", text, sizeof text);
+        if (strcmp(text, expected) != 0) {
+            say("victim: its group has other processes: %s\n", text);
+        }
+        read_text("cgroup.subtree_control", text, sizeof text);
+        if (strcmp(text, "memory pids\n") != 0) {
+            say("victim: groups have other controllers: %s\n", text);
+        }
     }
     if (round % 16 == 0) {
         struct utsname system;
@@ -595,6 +666,29 @@ static void kill_foes(void) {
     }
 }
 
+/* What they left of System V. */
+static void remove_objects(void) {
+    struct msqid_ds queue;
+    struct semid_ds set;
+    struct shmid_ds segment;
+    for (int at = 0; at < 1024; at++) {
+        int id = msgctl(at, MSG_STAT, &queue);
+        if (id >= 0 && queue.msg_perm.cuid == FOE) {
+            msgctl(id, IPC_RMID, NULL);
+        }
+        id = semctl(at, 0, SEM_STAT, &set);
+        if (id >= 0 && set.sem_perm.cuid == FOE) {
+            semctl(id, 0, IPC_RMID);
+        }
+        id = shmctl(at, SHM_STAT, &segment);
+        if (id >= 0 && segment.shm_perm.cuid == FOE) {
+            shmctl(id, IPC_RMID, NULL);
+        }
+    }
+    msgctl(own.queue, IPC_RMID, NULL), semctl(own.semaphores, 0, IPC_RMID), shmdt(own.attached), shmctl(own.segment, IPC_RMID, NULL);
+    mq_close(own.posix), mq_unlink("/victim"), mq_unlink("/foe");
+}
+
 /* What they left in folders that everybody may write into. */
 static int remove_foes(const char *path, const struct stat *status, int kind, struct FTW *place) {
     if ((status->st_uid == FOE && place->level > 0) || kind == FTW_NS || strcmp(path, "/tmp/foe") == 0) {
@@ -650,11 +744,17 @@ int main(int argc, char **argv) {
     fprintf(stderr, "%u rounds, the latest by %ld ms\n", rounds, (long)latest);
     kill(own.waiter, SIGKILL), kill(own.holder, SIGKILL);
     waitpid(own.waiter, NULL, 0), waitpid(own.holder, NULL, 0);
+    remove_objects();
+    char path[64];
+    if (own.grouped) {
+        snprintf(path, sizeof path, "%s/victim", groups), rmdir(path);
+        snprintf(path, sizeof path, "%s/foe", groups), rmdir(path);
+        umount(groups);
+    }
     static const char *const folders[] = {"/tmp/foe", "/tmp", "/dev/shm", "/run"};
     for (unsigned i = 0; i < sizeof folders / sizeof *folders; i++) {
         nftw(folders[i], remove_foes, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
     }
-    char path[64];
     snprintf(path, sizeof path, "%s/secret", home), unlink(path);
     snprintf(path, sizeof path, "%s/fifo", home), unlink(path);
     rmdir(home);

@@ -337,7 +337,15 @@ fn c_programs(report: &Report, smp: u32, suite: &str, compiler: &str) -> Result<
 /// A static program, unless it is newer than its source already.
 pub fn compile(compiler: &str, source: &Path, binary: &Path) -> Result<()> {
     let stamp = |path: &Path| fs::metadata(path).and_then(|m| m.modified()).ok();
-    if stamp(binary).is_some_and(|at| Some(at) >= stamp(source)) {
+    let text = fs::read_to_string(source).unwrap_or_default();
+    let headers = text.lines().filter_map(|line| {
+        let name = line.strip_prefix("#include \"")?.strip_suffix('"')?;
+        Some(source.with_file_name(name))
+    });
+    let newest = headers
+        .map(|header| stamp(&header))
+        .fold(stamp(source), Option::max);
+    if stamp(binary).is_some_and(|at| Some(at) >= newest) {
         return Ok(());
     }
     if let Some(folder) = binary.parent() {
