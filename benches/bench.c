@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <mqueue.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <poll.h>
 #include <sched.h>
@@ -305,6 +306,55 @@ static void message_socketpair(void) {
     close(s[0]);
     waitpid(partner, NULL, 0);
 }
+
+/* 64 bytes there and back over a connection on the loopback interface, or in datagrams. */
+static int ping_64(void) {
+    char bytes[64] = {0};
+    if (write(to_child, bytes, sizeof bytes) != sizeof bytes || read(from_child, bytes, sizeof bytes) != sizeof bytes) {
+        return refuse("round trip");
+    }
+    return 0;
+}
+
+static void message_internet(int kind) {
+    struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)}, own = name;
+    socklen_t length = sizeof name;
+    int there = socket(AF_INET, kind, 0), here = socket(AF_INET, kind, 0);
+    int bound = bind(there, (struct sockaddr *)&name, length) == 0 && getsockname(there, (struct sockaddr *)&name, &length) == 0;
+    if (!bound || (kind == SOCK_STREAM && listen(there, 1) != 0) || connect(here, (struct sockaddr *)&name, length) != 0) {
+        refuse("loopback");
+        measure(1, ping_64);
+        return;
+    }
+    if (kind == SOCK_STREAM) {
+        int listener = there;
+        there = accept(listener, NULL, NULL);
+        close(listener);
+    } else {
+        getsockname(here, (struct sockaddr *)&own, &length);
+        connect(there, (struct sockaddr *)&own, length);
+    }
+    partner = fork();
+    if (partner < 0) {
+        refuse("fork");
+    }
+    if (partner == 0) {
+        char bytes[64];
+        close(here);
+        while (read(there, bytes, sizeof bytes) == sizeof bytes && write(there, bytes, sizeof bytes) == sizeof bytes) {
+        }
+        _exit(0);
+    }
+    close(there);
+    to_child = from_child = here;
+    measure(1000, ping_64);
+    kill(partner, SIGKILL);
+    waitpid(partner, NULL, 0);
+    close(here);
+}
+
+static void message_tcp(void) { message_internet(SOCK_STREAM); }
+static void message_udp(void) { message_internet(SOCK_DGRAM); }
 
 static int event_to, event_from;
 static int ping_event(void) {
@@ -1134,6 +1184,8 @@ static const struct operation operations[] = {
     {"brk-touch", small_brk_touch},
     {"pipe-trip", message_pipe},
     {"socketpair-trip", message_socketpair},
+    {"tcp-loopback-64", message_tcp},
+    {"udp-echo", message_udp},
     {"eventfd-trip", message_eventfd},
     {"futex-trip", sync_futex},
     {"sysv-message-trip", message_sysv},

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -617,6 +618,67 @@ static void waiting(void) {
     close(l);
 }
 
+static void one_interface(const char *name) {
+    int u = socket(AF_INET, SOCK_DGRAM, 0);
+    struct ifreq r;
+    memset(&r, 0, sizeof r);
+    strcpy(r.ifr_name, name);
+    say("flags", ioctl(u, SIOCGIFFLAGS, &r));
+    printf("up %d, loopback %d, running %d\n", (r.ifr_flags & IFF_UP) != 0, (r.ifr_flags & IFF_LOOPBACK) != 0, (r.ifr_flags & IFF_RUNNING) != 0);
+    say("address", ioctl(u, SIOCGIFADDR, &r));
+    printf("%s\n", inet_ntoa(((struct sockaddr_in *)&r.ifr_addr)->sin_addr));
+    say("mask", ioctl(u, SIOCGIFNETMASK, &r));
+    printf("%s\n", inet_ntoa(((struct sockaddr_in *)&r.ifr_addr)->sin_addr));
+    r.ifr_mtu = 0;
+    say("MTU", ioctl(u, SIOCGIFMTU, &r));
+    printf("%d\n", r.ifr_mtu);
+    say("hardware", ioctl(u, SIOCGIFHWADDR, &r));
+    printf("%d\n", r.ifr_hwaddr.sa_family);
+    say("index", ioctl(u, SIOCGIFINDEX, &r));
+    printf("%d\n", r.ifr_ifindex);
+    say("name", ioctl(u, SIOCGIFNAME, &r));
+    printf("%s\n", r.ifr_name);
+    close(u);
+}
+
+static void interfaces(void) {
+    one_interface("lo");
+    one_interface("none0");
+    struct ifreq all[8];
+    struct ifconf list = {.ifc_len = sizeof all, .ifc_req = all};
+    int u = socket(AF_INET, SOCK_DGRAM, 0), found = 0;
+    say("SIOCGIFCONF", ioctl(u, SIOCGIFCONF, &list));
+    for (unsigned i = 0; i < list.ifc_len / sizeof *all; i++)
+        found += strcmp(all[i].ifr_name, "lo") == 0;
+    say("lo", found);
+    close(u);
+    /* Who listens stands in /proc/net, for everybody. */
+    int l = bound(AF_INET, SOCK_STREAM, "127.0.0.1"), v = bound(AF_INET6, SOCK_DGRAM, "::1");
+    listen(l, 3);
+    const char *files[] = {"/proc/net/tcp", "/proc/net/udp6"};
+    int ports[] = {port_of(l), port_of(v)};
+    for (int i = 0; i < 2; i++) {
+        FILE *f = fopen(files[i], "r");
+        char line[300], local[64], remote[64];
+        unsigned port, state, number;
+        while (f != NULL && fgets(line, sizeof line, f) != NULL)
+            if (sscanf(line, "%u: %60[0-9A-F]:%x %60[0-9A-F:] %x", &number, local, &port, remote, &state) == 5 && (int)port == ports[i])
+                printf("%s %s %x, length %d\n", local, remote, state, i == 0 ? (int)strlen(line) : 0);
+        if (f != NULL)
+            fclose(f);
+    }
+    FILE *f = fopen("/proc/net/dev", "r");
+    char line[300], name[32];
+    unsigned long bytes = 0, packets = 0;
+    while (f != NULL && fgets(line, sizeof line, f) != NULL)
+        if (sscanf(line, " %30[^:]: %lu %lu", name, &bytes, &packets) == 3 && strcmp(name, "lo") == 0)
+            printf("lo has carried something: %d %d\n", bytes > 1000000, packets > 100);
+    if (f != NULL)
+        fclose(f);
+    close(l);
+    close(v);
+}
+
 int main(void) {
     streams(AF_INET, "127.0.0.1");
     streams(AF_INET6, "::1");
@@ -632,5 +694,6 @@ int main(void) {
     about_packets();
     urgent();
     waiting();
+    interfaces();
     return 0;
 }

@@ -23,6 +23,8 @@ pub fn prepare() -> Words {
         }
         disks::mount_all(words_of(&line, "disk-mount"));
         name_host();
+        // A failure is not fatal: there may be no network.
+        let _ = sys::raise_loopback();
     }
     let line = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();
     let environment: HashMap<String, String> = std::env::vars_os()

@@ -224,6 +224,37 @@ pub fn kill(pid: i32, signal: i32) {
     unsafe { libc::kill(pid, signal) };
 }
 
+/// Have the interface `lo` up, if it is not yet (on Linux it begins as down).
+pub fn raise_loopback() -> io::Result<()> {
+    // SAFETY: no memory is passed.
+    let socket =
+        check(unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) })?;
+    // SAFETY: a descriptor that nobody else has.
+    let socket = unsafe { OwnedFd::from_raw_fd(socket) };
+    // SAFETY: any bytes are such a structure.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
+        *to = *from as libc::c_char;
+    }
+    // SAFETY: a whole structure of this kind, which holds flags afterwards.
+    let flags = unsafe {
+        check(libc::ioctl(
+            socket.as_raw_fd(),
+            libc::SIOCGIFFLAGS as _,
+            &mut request,
+        ))?;
+        request.ifr_ifru.ifru_flags
+    };
+    let up = libc::IFF_UP as libc::c_short;
+    if flags & up != 0 {
+        return Ok(());
+    }
+    request.ifr_ifru.ifru_flags = flags | up;
+    // SAFETY: a whole structure of this kind.
+    check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as _, &mut request) })
+        .map(|_| ())
+}
+
 pub fn mount(source: &str, target: &str, kind: &str) -> io::Result<()> {
     let (source, target, kind) = (
         CString::new(source)?,

@@ -92,7 +92,13 @@ mod tests {
             ("proc", &["vm:control"]),
             (
                 "procfs",
-                &["proc:groups", "proc:inspect", "proc:hostname", "vm:inspect"],
+                &[
+                    "proc:groups",
+                    "proc:inspect",
+                    "proc:hostname",
+                    "proc:spaces",
+                    "vm:inspect",
+                ],
             ),
             ("sysfs", &["proc:groups"]),
             // (And the line by which mount(2) makes further ones.)

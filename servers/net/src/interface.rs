@@ -90,6 +90,14 @@ impl Interface {
         }
     }
 
+    /// The kind of its hardware (ARPHRD_), and its address.
+    pub fn hardware(&self) -> (u16, [u8; 6]) {
+        match &self.link {
+            Link::Loopback { .. } => (772, [0; 6]),
+            Link::Device(device) => (1, device.hardware_address()),
+        }
+    }
+
     pub fn is_loopback(&self) -> bool {
         matches!(self.link, Link::Loopback { .. })
     }

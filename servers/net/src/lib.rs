@@ -3,7 +3,7 @@
 //! * [`address`] addresses and endpoints; [`packet`] packets of IP; [`interface`] where packets come from and go to, and which route they take; [`internet`] what becomes of them;
 //! * [`datagram`] UDP; [`stream`] and [`listener`] TCP around [`cairn_tcp`]; [`icmp`] echo and errors;
 //! * [`socket`] what a handle leads to; [`options`] of it; [`bind`] and [`ports`]: who may have which port;
-//! * [`hash`], [`timers`], [`ring`]: what all of it is found, woken and kept in;
+//! * [`hash`], [`timers`], [`ring`]: what all of it is found, woken and kept in; [`table`] what /proc/net and ioctl(2) show;
 //! * [`server`] all of it for the framework.
 //!
 //! What always holds: packets, connections and sockets are found by a hash with a key that nobody knows; nothing goes through all of them. What is kept is charged to who made the socket.
@@ -28,6 +28,7 @@ pub mod ring;
 pub mod server;
 pub mod socket;
 pub mod stream;
+pub mod table;
 #[cfg(test)]
 mod tests;
 pub mod timers;

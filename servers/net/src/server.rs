@@ -9,6 +9,7 @@ use crate::packet::protocol;
 use crate::ports::Ports;
 use crate::socket::{Socket, State};
 use crate::stream::{Place, Stream, Wait};
+use crate::table;
 use crate::timers::Timers;
 use alloc::vec::Vec;
 use cairn_idl::capability;
@@ -94,6 +95,9 @@ pub struct Net {
     proc: Option<Portal>,
     last_ino: u64,
     pub(crate) scratch: Vec<u8>,
+    /// What a cable brought.
+    #[cfg(test)]
+    pub(crate) from_cable: Vec<Vec<u8>>,
 }
 
 pub(crate) fn fail<T>(number: i64) -> Answer<T> {
@@ -143,6 +147,8 @@ impl Net {
             proc,
             last_ino: 0,
             scratch: Vec::new(),
+            #[cfg(test)]
+            from_cable: Vec::new(),
         }
     }
 
@@ -756,7 +762,7 @@ impl Server for Net {
 
     fn ioctl<'a>(
         &'a mut self,
-        _: &mut Context,
+        cx: &mut Context,
         handle: &'a mut Handle<Self>,
         request: u64,
         _: u64,
@@ -764,6 +770,9 @@ impl Server for Net {
         let Node::Socket(index) = handle.node else {
             return fail(ENOTTY);
         };
+        if (table::SIOCGIFNAME..0x8980).contains(&request) {
+            return self.interface_request(cx, request);
+        }
         let socket = self.socket(index)?;
         let stream = match socket.state {
             State::Stream(at) => self.streams.get(at),
@@ -798,6 +807,7 @@ impl Server for Net {
         if cx.request.badge == 0 {
             return match operation {
                 net::SOCKET => self.make(cx, handles),
+                net::TABLE => self.table(cx),
                 _ => fail(EBADF),
             };
         }
@@ -864,6 +874,11 @@ impl Server for Net {
 
     fn tick(&mut self, cx: &mut Context) {
         self.begin(cx);
+        #[cfg(test)]
+        for bytes in core::mem::take(&mut self.from_cable) {
+            let packet = crate::packet::Packet::received(bytes, 0);
+            self.input(cx, crate::interface::LOOPBACK + 1, packet);
+        }
         self.pump(cx);
         self.time_passes(cx);
         self.pump(cx);

@@ -1,13 +1,17 @@
 //! Sockets on the bench: what programs see over `lo`, what is charged and comes back, and messages and packets that nobody in his right mind sends.
 
 use crate::address::Address;
-use crate::interface::LOOPBACK;
+use crate::interface::{flag, Device, Route, LOOPBACK};
 use crate::packet::{protocol, Header, Packet};
 use crate::Net;
 use cairn_idl::errno::*;
 use cairn_idl::fs::{self, poll, POSITION};
 use cairn_idl::net::{self, msg, with, DATAGRAM, INET, INET6, STREAM};
 use cairn_resmgr::fake::{Answer, Bench};
+use cairn_resmgr::Context;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 fn random() -> u64 {
@@ -516,6 +520,123 @@ fn hostile_packets_end_nothing() {
             b.close(badge);
         }
         all_gone(&mut b);
+    }
+}
+
+/// A cable: what one machine sends, the other one receives, or not.
+struct Cable(Rc<RefCell<VecDeque<Vec<u8>>>>);
+
+impl Device for Cable {
+    fn send(&mut self, _: &mut Context, packet: Packet, _: Address) {
+        self.0.borrow_mut().push_back(packet.bytes().to_vec());
+    }
+}
+
+/// A machine with this address at a cable, and what it has sent.
+fn machine(last: u8) -> (Bench<Net>, Address, Rc<RefCell<VecDeque<Vec<u8>>>>) {
+    let mut b = bench();
+    let cable = Rc::new(RefCell::new(VecDeque::new()));
+    let own = Address::v4([10, 0, 0, last]);
+    let interfaces = &mut b.server.interfaces;
+    let device = Box::new(Cable(Rc::clone(&cable)));
+    let number = interfaces.add(b"eth0", 1500, flag::UP, device);
+    let interface = interfaces.get_mut(number).unwrap();
+    interface.addresses.push((own, 96 + 24));
+    interfaces.add_route(Route {
+        prefix: Address::v4([10, 0, 0, 0]),
+        bits: 96 + 24,
+        interface: number,
+        gateway: None,
+        metric: 0,
+    });
+    (b, own, cable)
+}
+
+/// Two machines at a line that loses, repeats, damages and reorders one packet in ten: every byte arrives, once and in order.
+#[test]
+fn a_bad_line_between_two_machines() {
+    let (mut a, _, from_a) = machine(1);
+    let (mut z, at, from_z) = machine(2);
+    let (l, port) = listener(&mut z, at, 5);
+    let c = socket(&mut a, INET, STREAM);
+    let [low, high, word] = words(at, port);
+    a.fake.pass = Some(0);
+    let connects = a.send(c, &[net::CONNECT, low, high, word], b"", 0);
+    let mut carry = |a: &mut Bench<Net>, z: &mut Bench<Net>| {
+        for (from, to) in [(&from_a, &mut *z), (&from_z, &mut *a)] {
+            let mut packets = std::mem::take(&mut *from.borrow_mut());
+            if packets.len() > 1 && random().is_multiple_of(10) {
+                packets.swap(0, 1);
+            }
+            for mut bytes in packets {
+                let luck = random() % 40;
+                if luck == 0 {
+                    continue;
+                }
+                if luck == 1 {
+                    to.server.received_for_tests(bytes.clone());
+                }
+                if luck == 2 {
+                    let at = random() as usize % bytes.len();
+                    bytes[at] ^= 1 << (random() % 8);
+                }
+                to.server.received_for_tests(bytes);
+            }
+            to.time_out();
+        }
+        for b in [a, z] {
+            b.fake.time += 10_000_000;
+            b.time_out();
+        }
+    };
+    let mut s = None;
+    for _ in 0..3000 {
+        carry(&mut a, &mut z);
+        s = s.or_else(|| {
+            z.fake.pass = Some(0);
+            let token = z.send(l, &[net::ACCEPT, 0], b"", 0);
+            let accepted = z.answer(token).map(|answer| answer.minted[0]);
+            if accepted.is_none() {
+                z.interrupt(token);
+                z.answer(token);
+            }
+            accepted
+        });
+        if s.is_some() {
+            break;
+        }
+    }
+    let s = s.unwrap();
+    assert_eq!(a.answer(connects).unwrap().result(), 0);
+    let text: Vec<u8> = (0..200_000u32).map(|at| (at * 13 + at / 257) as u8).collect();
+    let (mut sent, mut got) = (0, Vec::new());
+    for _ in 0..20_000 {
+        if sent < text.len() {
+            sent += send(&mut a, c, &text[sent..]).max(0) as usize;
+        }
+        carry(&mut a, &mut z);
+        if let Ok(bytes) = receive(&mut z, s, 100_000, 0) {
+            got.extend(bytes);
+        }
+        if got.len() == text.len() {
+            break;
+        }
+    }
+    assert!(got == text, "{} of {} bytes", got.len(), text.len());
+    a.close(c);
+    z.close(s);
+    z.close(l);
+    for _ in 0..20_000 {
+        carry(&mut a, &mut z);
+    }
+    all_gone(&mut a);
+    all_gone(&mut z);
+}
+
+impl Net {
+    /// A packet that the cable brought, for tests: as if it waited in `lo`, but it is from elsewhere.
+    fn received_for_tests(&mut self, bytes: Vec<u8>) {
+        self.from_cable.push(bytes);
     }
 }
 

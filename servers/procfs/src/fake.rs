@@ -238,6 +238,10 @@ impl System for Fake {
         format!("{kind:?}\n")
     }
 
+    fn net_table(&mut self, table: cairn_idl::net::Listing) -> String {
+        format!("{table:?}\n")
+    }
+
     fn ipc_limit(&mut self, which: cairn_idl::ipc::Limits) -> Option<u64> {
         self.limits.get(&which.word()).copied().or(Some(7))
     }

@@ -11,6 +11,7 @@ extern crate alloc;
 mod fake;
 pub mod ipc;
 pub mod machine;
+pub mod net;
 pub mod outside;
 pub mod process;
 pub mod processor;

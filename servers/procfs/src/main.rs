@@ -23,6 +23,7 @@ fn main() -> ! {
         proc,
         vm,
         ipc: startup::portal("ipc"),
+        net: startup::portal("net"),
         boot_line: startup::argument("cmdline").unwrap_or("").into(),
         disk_types: startup::argument("filesystems")
             .unwrap_or("")

@@ -11,7 +11,7 @@ use cairn_idl::fs::{Prefix, PrefixTable, PREFIX_SERIAL_SHIFT};
 use cairn_idl::proc::{SpaceKind, SpaceMap, Status};
 use cairn_idl::vm::MapEntry;
 use cairn_idl::wire::Failure;
-use cairn_idl::{ipc, proc, vm};
+use cairn_idl::{ipc, net, proc, vm};
 use cairn_rt::{entropy, time, Portal};
 
 pub struct Outside {
@@ -20,6 +20,8 @@ pub struct Outside {
     pub vm: Portal,
     /// The server of System V's things.
     pub ipc: Option<Portal>,
+    /// That of Internet sockets.
+    pub net: Option<Portal>,
     pub boot_line: String,
     pub disk_types: Vec<String>,
     pub boot_id: [u8; 16],
@@ -208,6 +210,23 @@ impl System for Outside {
         let mut bytes = vec![0; 4096];
         let length = self.proc().prefixes(pid.into(), &mut bytes).unwrap_or(0);
         decode_prefixes(&bytes[..length])
+    }
+
+    fn net_table(&mut self, table: net::Listing) -> String {
+        let mut text = String::new();
+        let mut place = 0;
+        while let Some(portal) = self.net {
+            let mut bytes = vec![0; 32768];
+            let Ok((next, length)) = net::Client(&portal).table(table, place, &mut bytes) else {
+                break;
+            };
+            text.push_str(&String::from_utf8_lossy(&bytes[..length]));
+            match next {
+                0 => break,
+                next => place = next,
+            }
+        }
+        text
     }
 
     fn ipc_list(&mut self, kind: ipc::Kind) -> String {

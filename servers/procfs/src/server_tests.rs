@@ -267,6 +267,11 @@ fn the_machine_tells_of_itself() {
         ("sys/kernel/random/boot_id", "01010101-0101-4101-8101-010101010101\n"),
         ("sys/net/core/somaxconn", "4096\n"),
         ("sys/vm/overcommit_memory", "0\n"),
+        (
+            "net/tcp",
+            "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode                                                     \nTcp\n",
+        ),
+        ("net/if_inet6", "Addresses6\n"),
         ("net/unix", "Num       RefCount Protocol Flags    Type St Inode Path\n"),
     ] {
         assert_eq!(text(&mut bench, path), expected, "{path}");

@@ -1,7 +1,7 @@
 //! The tree below /proc: a row per name.
 
 use crate::system::System;
-use crate::{ipc, machine, process};
+use crate::{ipc, machine, net, process};
 use alloc::string::String;
 use cairn_idl::fs::s;
 use cairn_idl::ipc::Limits;
@@ -171,8 +171,16 @@ pub fn rows<S: System>() -> alloc::vec::Vec<Row<S>> {
         link(Root, "mounts", |_, _| Some(b"self/mounts".to_vec())),
         fixed(Root, "buddyinfo", ""),
         text(Root, "cmdline", machine::boot_line),
-        fixed(Root, "cgroups", "#subsys_name\thierarchy\tnum_cgroups\tenabled\nmemory\t0\t1\t1\npids\t0\t1\t1\n"),
-        fixed(Root, "consoles", "ttyS0                -W- (EC   a)    4:64\n"),
+        fixed(
+            Root,
+            "cgroups",
+            "#subsys_name\thierarchy\tnum_cgroups\tenabled\nmemory\t0\t1\t1\npids\t0\t1\t1\n",
+        ),
+        fixed(
+            Root,
+            "consoles",
+            "ttyS0                -W- (EC   a)    4:64\n",
+        ),
         text(Root, "cpuinfo", machine::cpuinfo),
         fixed(Root, "devices", machine::DEVICES),
         Row {
@@ -196,20 +204,34 @@ pub fn rows<S: System>() -> alloc::vec::Vec<Row<S>> {
             guarded: false,
         },
         text(Root, "stat", machine::stat),
-        fixed(Root, "swaps", "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"),
+        fixed(
+            Root,
+            "swaps",
+            "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n",
+        ),
         text(Root, "uptime", machine::uptime),
         fixed(Root, "version", machine::VERSION),
         text(Root, "vmstat", machine::vmstat),
         dir(Root, "net", Net),
         dir(Root, "sys", Sys),
-        fixed(Net, "arp", "IP address       HW type     Flags       HW address            Mask     Device\n"),
-        fixed(Net, "dev", machine::NET_DEV),
-        fixed(Net, "if_inet6", ""),
+        fixed(
+            Net,
+            "arp",
+            "IP address       HW type     Flags       HW address            Mask     Device\n",
+        ),
+        text(Net, "dev", net::devices),
+        text(Net, "if_inet6", net::addresses6),
         fixed(Net, "raw", machine::NET_SOCKETS),
-        fixed(Net, "route", "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT                                                       \n"),
-        fixed(Net, "tcp", machine::NET_SOCKETS),
-        fixed(Net, "udp", machine::NET_SOCKETS),
-        fixed(Net, "unix", "Num       RefCount Protocol Flags    Type St Inode Path\n"),
+        text(Net, "route", net::routes),
+        text(Net, "tcp", net::tcp),
+        text(Net, "tcp6", net::tcp6),
+        text(Net, "udp", net::udp),
+        text(Net, "udp6", net::udp6),
+        fixed(
+            Net,
+            "unix",
+            "Num       RefCount Protocol Flags    Type St Inode Path\n",
+        ),
         dir(Sys, "fs", Fs),
         dir(Sys, "kernel", Kernel),
         dir(Sys, "net", SysNet),
@@ -236,13 +258,27 @@ pub fn rows<S: System>() -> alloc::vec::Vec<Row<S>> {
             ..text(Kernel, "hostname", machine::host_name)
         },
         fixed(Kernel, "domainname", "(none)\n"),
-        writable(text(Kernel, "msgmax", |s, _, to| ipc::limits(s, &[Limits::Msgmax], to))),
-        writable(text(Kernel, "msgmnb", |s, _, to| ipc::limits(s, &[Limits::Msgmnb], to))),
-        writable(text(Kernel, "msgmni", |s, _, to| ipc::limits(s, &[Limits::Msgmni], to))),
-        writable(text(Kernel, "sem", |s, _, to| ipc::limits(s, &ipc::SEM, to))),
-        writable(text(Kernel, "shmall", |s, _, to| ipc::limits(s, &[Limits::Shmall], to))),
-        writable(text(Kernel, "shmmax", |s, _, to| ipc::limits(s, &[Limits::Shmmax], to))),
-        writable(text(Kernel, "shmmni", |s, _, to| ipc::limits(s, &[Limits::Shmmni], to))),
+        writable(text(Kernel, "msgmax", |s, _, to| {
+            ipc::limits(s, &[Limits::Msgmax], to)
+        })),
+        writable(text(Kernel, "msgmnb", |s, _, to| {
+            ipc::limits(s, &[Limits::Msgmnb], to)
+        })),
+        writable(text(Kernel, "msgmni", |s, _, to| {
+            ipc::limits(s, &[Limits::Msgmni], to)
+        })),
+        writable(text(Kernel, "sem", |s, _, to| {
+            ipc::limits(s, &ipc::SEM, to)
+        })),
+        writable(text(Kernel, "shmall", |s, _, to| {
+            ipc::limits(s, &[Limits::Shmall], to)
+        })),
+        writable(text(Kernel, "shmmax", |s, _, to| {
+            ipc::limits(s, &[Limits::Shmmax], to)
+        })),
+        writable(text(Kernel, "shmmni", |s, _, to| {
+            ipc::limits(s, &[Limits::Shmmni], to)
+        })),
         fixed(Kernel, "shm_rmid_forced", "0\n"),
         dir(Root, "sysvipc", Sysvipc),
         text(Sysvipc, "msg", |s, _, to| ipc::list(s, ipc::MSG, to)),

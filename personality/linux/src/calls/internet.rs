@@ -138,6 +138,26 @@ pub fn tell_name(file: &OpenFile, whose: u64, address: u64, length: u64) -> Resu
     write_name(address, length, Name([words[1], words[2], words[3]]))
 }
 
+pub const SIOCGIFCONF: u64 = 0x8912;
+
+/// Its argument leads to the place where interfaces are to be listed (netdevice(7)).
+pub fn configurations(file: &OpenFile, argument: u64) -> Result<u64> {
+    let length: i32 = user::read(argument)?;
+    let place: u64 = user::read(argument.wrapping_add(8))?;
+    let room = match place {
+        0 => 0,
+        _ => u64::try_from(length).map_err(|_| EINVAL)?.min(65_536),
+    };
+    let request = Request::new(&[fs::IOCTL, SIOCGIFCONF, argument, 0]);
+    let request = match room {
+        0 => request,
+        _ => request.input_user(user::range(place, room)?),
+    };
+    let count = request.wait(file.slot())?[0];
+    let count = if place != 0 && room == 0 { 0 } else { count };
+    user::write(argument, &(count as u32)).map(|()| 0)
+}
+
 // ---- sending
 
 /// Flags that make a SEND of what would be a write.

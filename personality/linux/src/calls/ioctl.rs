@@ -1,6 +1,7 @@
 //! ioctl(2): the request tells how much memory goes which way; the server behind the descriptor does the rest.
 
 use super::descriptors::set_nonblocking;
+use super::internet;
 use super::io::usable;
 use crate::descriptors::{number, OpenFile};
 use crate::errno::{Result, ENOTTY};
@@ -33,6 +34,7 @@ fn sizes(request: u64) -> Sizes {
         0x5410 | 0x5416..=0x5418 => Sizes(4, 0),          // TIOCSPGRP, TIOCMBIS, TIOCMBIC, TIOCMSET
         0x5412 => Sizes(1, 0),                            // TIOCSTI
         0x8905 => Sizes(0, 4),                            // SIOCATMARK
+        0x8910..=0x897f => Sizes(40, 40),                 // of interfaces: struct ifreq
         0x5413 => Sizes(0, 8),                            // TIOCGWINSZ
         0x5414 => Sizes(8, 0),                            // TIOCSWINSZ
         0x541e => Sizes(0, 72),                           // TIOCGSERIAL
@@ -79,6 +81,9 @@ pub fn ioctl(f: &mut Frame) -> Result<u64> {
     }
     if request == BLKPG {
         return change_partition(&file, argument);
+    }
+    if request == internet::SIOCGIFCONF && internet::is_internet(&file) {
+        return internet::configurations(&file, argument);
     }
     let Sizes(out, input) = sizes(request);
     let part = |size: u64| match size {

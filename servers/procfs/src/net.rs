@@ -1,0 +1,49 @@
+//! /proc/net: heads of the tables, whose lines are asked of the server of Internet sockets.
+
+use crate::system::System;
+use crate::table::Who;
+use alloc::string::String;
+use cairn_idl::net::Listing;
+
+const DEVICES: &str = "Inter-|   Receive                                                |  Transmit\n \
+face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed\n";
+
+const ROUTES: &str = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT                                                       \n";
+const TCP: &str = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode                                                     \n";
+const UDP: &str = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops             \n";
+const TCP6: &str = "  sl  local_address                         remote_address                        st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n";
+const UDP6: &str = "  sl  local_address                         remote_address                        st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops\n";
+
+fn table<S: System>(system: &mut S, head: &str, table: Listing, to: &mut String) -> Option<()> {
+    to.push_str(head);
+    to.push_str(&system.net_table(table));
+    Some(())
+}
+
+pub fn tcp<S: System>(system: &mut S, _: Who, to: &mut String) -> Option<()> {
+    table(system, TCP, Listing::Tcp, to)
+}
+
+pub fn tcp6<S: System>(system: &mut S, _: Who, to: &mut String) -> Option<()> {
+    table(system, TCP6, Listing::Tcp6, to)
+}
+
+pub fn udp<S: System>(system: &mut S, _: Who, to: &mut String) -> Option<()> {
+    table(system, UDP, Listing::Udp, to)
+}
+
+pub fn udp6<S: System>(system: &mut S, _: Who, to: &mut String) -> Option<()> {
+    table(system, UDP6, Listing::Udp6, to)
+}
+
+pub fn devices<S: System>(system: &mut S, _: Who, to: &mut String) -> Option<()> {
+    table(system, DEVICES, Listing::Devices, to)
+}
+
+pub fn routes<S: System>(system: &mut S, _: Who, to: &mut String) -> Option<()> {
+    table(system, ROUTES, Listing::Routes, to)
+}
+
+pub fn addresses6<S: System>(system: &mut S, _: Who, to: &mut String) -> Option<()> {
+    table(system, "", Listing::Addresses6, to)
+}
