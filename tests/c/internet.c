@@ -618,6 +618,28 @@ static void waiting(void) {
     close(l);
 }
 
+/* An echo, and its answer: a raw socket sees both. */
+static void raw(void) {
+    int r = socket(AF_INET, SOCK_RAW, IPPROTO_ICMP);
+    say("raw", r >= 0);
+    unsigned char echo[12] = {8, 0, 0, 0, 7, 7, 0, 1, 't', 'e', 'x', 't'};
+    unsigned sum = 0;
+    for (int i = 0; i < 12; i += 2)
+        sum += echo[i] << 8 | echo[i + 1];
+    sum = ~((sum & 0xffff) + (sum >> 16));
+    echo[2] = sum >> 8, echo[3] = sum;
+    union name n;
+    socklen_t length = at(&n, AF_INET, "127.0.0.1", 0);
+    say("echo", sendto(r, echo, sizeof echo, 0, &n.any, length));
+    for (int i = 0; i < 2; i++) {
+        until(r, POLLIN);
+        long count = recv(r, buffer, sizeof buffer, MSG_DONTWAIT);
+        printf("%ld: header %#x, protocol %d, type %d, %.4s\n", count, buffer[0], buffer[9], buffer[20], buffer + 28);
+    }
+    got("no more", r, MSG_DONTWAIT);
+    close(r);
+}
+
 static void one_interface(const char *name) {
     int u = socket(AF_INET, SOCK_DGRAM, 0);
     struct ifreq r;
@@ -695,5 +717,6 @@ int main(void) {
     urgent();
     waiting();
     interfaces();
+    raw();
     return 0;
 }

@@ -1,7 +1,6 @@
 //! bind(2): addresses and ports of sockets.
 
 use crate::address::{Address, Endpoint};
-use crate::packet::protocol;
 use crate::ports::{Claim, Ports, PRIVILEGED};
 use crate::server::{fail, Net};
 use crate::socket::State;
@@ -14,10 +13,7 @@ impl Net {
     fn claim_of(&self, index: u32, at: Endpoint) -> Answer<Claim> {
         let socket = self.socket(index)?;
         Ok(Claim {
-            protocol: match socket.is_stream() {
-                true => protocol::TCP,
-                false => protocol::UDP,
-            },
+            protocol: socket.protocol,
             at,
             dual: socket.is_dual(),
             reuse: socket.options.reuse,
@@ -60,7 +56,11 @@ impl Net {
         if socket.local.port != 0 || !matches!(socket.state, State::Fresh | State::Datagram(_)) {
             return fail(EINVAL);
         }
-        self.take_port(cx, index, Endpoint::new(address, port))?;
+        match self.socket(index)?.is_raw() {
+            // It has no port, and the address is only looked at.
+            true => self.socket_mut(index)?.local.address = address,
+            false => self.take_port(cx, index, Endpoint::new(address, port))?,
+        }
         let socket = self.socket_mut(index)?;
         socket.address_bound = !address.is_any();
         socket.port_bound = port != 0;
@@ -70,7 +70,11 @@ impl Net {
 
     /// A port that nobody has.
     pub(crate) fn bind_ephemeral(&mut self, cx: &mut Context, index: u32) -> Answer<()> {
-        let address = self.socket(index)?.local.address;
+        let socket = self.socket(index)?;
+        let address = socket.local.address;
+        if socket.is_raw() {
+            return Ok(());
+        }
         self.take_port(cx, index, Endpoint::new(address, 0))
     }
 

@@ -79,11 +79,12 @@ impl Net {
         };
         let candidates = [address, address.wildcard(), Address::ANY];
         candidates.into_iter().find_map(|place| {
-            let group = self.datagrams.get(&Endpoint::new(place, ends.local_port))?;
+            let place = Endpoint::new(place, ends.local_port);
+            let group = self.datagrams.get(&(protocol::UDP, place))?;
             let socket = pick(group)?;
             let it = self.sockets.get(socket)?;
             // `::` may not be for addresses of IPv4.
-            let other = address.is_v4() && place == Address::ANY && !it.is_dual();
+            let other = address.is_v4() && place.address == Address::ANY && !it.is_dual();
             // One that is connected to somebody else is not meant.
             let theirs = Endpoint::new(Address(ends.remote), ends.remote_port);
             (!other && it.remote.is_none_or(|remote| remote == theirs)).then_some(socket)
@@ -311,7 +312,10 @@ impl Net {
         let Some(socket) = self.sockets.get_mut(index) else {
             return fail(EBADF);
         };
-        let local = socket.local;
+        let local = (socket.protocol, socket.local);
+        if socket.is_raw() {
+            return Ok(());
+        }
         let State::Datagram(queue) = &mut socket.state else {
             return fail(EINVAL);
         };
@@ -333,7 +337,10 @@ impl Net {
         let Some(socket) = self.sockets.get_mut(index) else {
             return;
         };
-        let local = socket.local;
+        let local = (socket.protocol, socket.local);
+        if socket.is_raw() {
+            return;
+        }
         let Some(place) = socket.queue_mut().and_then(|queue| queue.place.take()) else {
             return;
         };
@@ -402,7 +409,11 @@ impl Net {
         }
         let socket = self.socket_mut(index)?;
         (socket.remote, socket.error) = (Some(to), 0);
-        if let Some(ends) = self.ends_of(index) {
+        let udp = self
+            .socket(index)?
+            .claim
+            .is_some_and(|claim| claim.protocol == protocol::UDP);
+        if let (Some(ends), true) = (self.ends_of(index), udp) {
             if !self.connected.contains(&ends) && self.connected.insert(ends, index) {
                 if let Some(queue) = self.socket_mut(index)?.queue_mut() {
                     queue.connected = true;

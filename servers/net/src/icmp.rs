@@ -18,14 +18,14 @@ const QUOTED_V4: usize = 576 - 28;
 const QUOTED_V6: usize = 1280 - 48;
 
 /// Types.
-mod v4 {
+pub mod v4 {
     pub const ECHO_REPLY: u8 = 0;
     pub const UNREACHABLE: u8 = 3;
     pub const ECHO: u8 = 8;
     pub const EXCEEDED: u8 = 11;
 }
 
-mod v6 {
+pub mod v6 {
     pub const UNREACHABLE: u8 = 1;
     pub const TOO_BIG: u8 = 2;
     pub const EXCEEDED: u8 = 3;
@@ -54,6 +54,7 @@ impl Net {
             (v4::ECHO, 0) if !arrived.several => {
                 return self.answer_echo(cx, &arrived, v4::ECHO_REPLY);
             }
+            (v4::ECHO_REPLY, 0) => return self.echo_replied(cx, arrived),
             (v4::UNREACHABLE, 0) => About::Error(Error::NetUnreachable),
             (v4::UNREACHABLE, 2) => About::Error(Error::ProtocolUnreachable),
             (v4::UNREACHABLE, 3) => About::Error(Error::Refused),
@@ -89,6 +90,7 @@ impl Net {
             (v6::ECHO, 0) if !arrived.several => {
                 return self.answer_echo(cx, &arrived, v6::ECHO_REPLY);
             }
+            (v6::ECHO_REPLY, 0) => return self.echo_replied(cx, arrived),
             (v6::UNREACHABLE, 0) => About::Error(Error::NetUnreachable),
             (v6::UNREACHABLE, 1) => About::Error(Error::Prohibited),
             (v6::UNREACHABLE, 4) => About::Error(Error::Refused),

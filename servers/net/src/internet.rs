@@ -124,13 +124,14 @@ impl Net {
             interface,
             several,
         };
+        let taken = self.raw_arrives(cx, &arrived);
         match header.protocol {
             protocol::TCP if !several => self.segment_arrives(cx, arrived),
             protocol::TCP => {}
             protocol::UDP => self.datagram_arrives(cx, arrived),
             protocol::ICMP if header.is_v4() => self.icmp_arrives(cx, arrived),
             protocol::ICMP_V6 if !header.is_v4() => self.icmp_v6_arrives(cx, arrived),
-            _ if several => {}
+            _ if several || taken => {}
             _ => self.protocol_unreachable(cx, &arrived),
         }
     }

@@ -1,7 +1,7 @@
 //! The network's stack, and the sockets of the Internet families: IPv4, IPv6, UDP, TCP, ICMP.
 //!
 //! * [`address`] addresses and endpoints; [`packet`] packets of IP; [`interface`] where packets come from and go to, and which route they take; [`internet`] what becomes of them;
-//! * [`datagram`] UDP; [`stream`] and [`listener`] TCP around [`cairn_tcp`]; [`icmp`] echo and errors;
+//! * [`datagram`] UDP; [`stream`] and [`listener`] TCP around [`cairn_tcp`]; [`icmp`] echo and errors; [`raw`] sockets for packets as they are;
 //! * [`socket`] what a handle leads to; [`options`] of it; [`bind`] and [`ports`]: who may have which port;
 //! * [`hash`], [`timers`], [`ring`]: what all of it is found, woken and kept in; [`table`] what /proc/net and ioctl(2) show;
 //! * [`server`] all of it for the framework.
@@ -24,6 +24,7 @@ pub mod listener;
 pub mod options;
 pub mod packet;
 pub mod ports;
+pub mod raw;
 pub mod ring;
 pub mod server;
 pub mod socket;

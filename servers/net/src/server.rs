@@ -74,7 +74,9 @@ pub struct Net {
     /// Who listens, by address and port.
     pub(crate) listeners: Map<Endpoint, Vec<u32>>,
     /// Datagram sockets by address and port; those that are connected also by both ends.
-    pub(crate) datagrams: Map<Endpoint, Vec<u32>>,
+    pub(crate) datagrams: Map<(u8, Endpoint), Vec<u32>>,
+    /// Raw sockets, by family and protocol.
+    pub(crate) raws: Map<(u64, u8), Vec<u32>>,
     pub(crate) connected: Map<Ends, u32>,
     pub(crate) ports: Ports,
     pub(crate) timers: Timers,
@@ -131,6 +133,7 @@ impl Net {
             connections: Map::new(key()),
             listeners: Map::new(key()),
             datagrams: Map::new(key()),
+            raws: Map::new(key()),
             connected: Map::new(key()),
             ports: Ports::new(key()),
             timers: Timers::default(),
@@ -194,10 +197,17 @@ impl Net {
         if !matches!(family, INET | INET6) {
             return fail(EAFNOSUPPORT);
         }
+        let icmp = match family {
+            INET => u64::from(protocol::ICMP),
+            _ => u64::from(protocol::ICMP_V6),
+        };
         let protocol = match (kind, protocol) {
             (STREAM, 0 | 6) => protocol::TCP,
             (DATAGRAM, 0 | 17) => protocol::UDP,
+            (DATAGRAM, number) if number == icmp => number as u8,
+            (RAW, 0) => return fail(EPROTONOSUPPORT),
             (RAW, _) if !self.has_capability(cx, capability::NET_RAW) => return fail(EPERM),
+            (RAW, 1..=255) => protocol as u8,
             (STREAM | DATAGRAM | RAW, _) => return fail(EPROTONOSUPPORT),
             _ => return fail(EINVAL),
         };
@@ -206,6 +216,10 @@ impl Net {
         let ino = self.next_ino();
         let socket = Socket::new((family, kind, protocol), ino, (uid, gid, payer));
         let index = self.add_socket(cx, socket)?;
+        if kind == RAW && !self.list_raw(index) {
+            self.end(cx, index);
+            return fail(ENOMEM);
+        }
         let flags = o::RDWR | flags & o::NONBLOCK;
         let badge = handles.insert(cx, Node::Socket(index), flags, kind::INTERNET, ())?;
         Ok(Reply::new(&[0]).mint(badge))
@@ -240,6 +254,7 @@ impl Net {
             State::Stream(at) => self.close_stream(cx, at, &options),
             State::Datagram(_) => {
                 while self.take_datagram(cx, index).is_some() {}
+                self.unlist_raw(index);
                 self.disconnect_datagram(cx, index);
                 self.unlist_datagram(index);
             }
@@ -431,7 +446,12 @@ impl Net {
             true => self.send_stream(cx, index, length, flags),
             false if flags & msg::OOB != 0 => fail(EOPNOTSUPP),
             false => {
-                let done = self.send_datagram(cx, index, length, sent)?;
+                let done = match self.socket(index)?.protocol {
+                    protocol::UDP if self.socket(index)?.kind == DATAGRAM => {
+                        self.send_datagram(cx, index, length, sent)?
+                    }
+                    _ => self.send_raw(cx, index, length, sent)?,
+                };
                 self.pump(cx);
                 Ok(done)
             }

@@ -6,7 +6,7 @@ use crate::options::Options;
 use crate::ports::Claim;
 use alloc::collections::VecDeque;
 use cairn_idl::fs::poll;
-use cairn_idl::net::{INET, STREAM};
+use cairn_idl::net::{INET, RAW, STREAM};
 use cairn_resmgr::timeouts::Limits;
 
 /// What listens.
@@ -97,6 +97,10 @@ impl Socket {
 
     pub fn is_stream(&self) -> bool {
         self.kind == STREAM
+    }
+
+    pub fn is_raw(&self) -> bool {
+        self.kind == RAW
     }
 
     /// Packets of IPv4 are for it as well as those of IPv6.

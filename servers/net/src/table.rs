@@ -3,6 +3,7 @@
 use crate::address::{Address, Endpoint};
 use crate::interface::{flag, Interface};
 use crate::options::state_number;
+use crate::packet::protocol;
 use crate::server::{fail, Net};
 use crate::socket::State;
 use alloc::string::String;
@@ -153,7 +154,9 @@ impl Net {
 
     fn socket_line(&self, at: u32, stream: bool, v4: bool) -> Option<Line> {
         let socket = self.sockets.get(at)?;
-        if socket.is_stream() != stream || socket.is_v4() != v4 || socket.local.port == 0 {
+        let known = matches!(socket.protocol, protocol::TCP | protocol::UDP) && !socket.is_raw();
+        if !known || socket.is_stream() != stream || socket.is_v4() != v4 || socket.local.port == 0
+        {
             return None;
         }
         let any = Endpoint::new(if v4 { Address::ANY_V4 } else { Address::ANY }, 0);

@@ -293,6 +293,40 @@ fn datagrams_are_whole_or_not_there() {
 }
 
 #[test]
+fn echoes_come_back_to_who_sent_them() {
+    for (family, number, address, kind) in [
+        (INET, 1, Address::LOOPBACK_V4, [8, 0]),
+        (INET6, 58, Address::LOOPBACK, [128, 129]),
+    ] {
+        let mut b = bench();
+        let ping = |b: &mut Bench<Net>| {
+            let words = [net::SOCKET, family, DATAGRAM, number, 0];
+            call(b, 0, &words, b"", 0).unwrap().minted[0]
+        };
+        let (one, other) = (ping(&mut b), ping(&mut b));
+        let mut echo = *b"....##\0\x01text";
+        (echo[0], echo[1]) = (kind[0], 0);
+        assert_eq!(send_to(&mut b, other, &echo[..8], address, 0), 8);
+        assert_eq!(send_to(&mut b, one, &echo, address, 0), 12);
+        let answer = receive(&mut b, one, 100, 0).unwrap();
+        assert_eq!((answer[0], &answer[6..]), (kind[1], &echo[6..]));
+        assert_eq!(receive(&mut b, one, 100, 0), Err(-EAGAIN));
+        assert_eq!(receive(&mut b, other, 100, 0).unwrap().len(), 8);
+        assert_eq!(send_to(&mut b, one, &echo[..7], address, 0), -EINVAL);
+        echo[0] = 3;
+        assert_eq!(send_to(&mut b, one, &echo, address, 0), -EINVAL);
+        // Raw sockets are not for everybody.
+        assert_eq!(
+            result(&mut b, 0, &[net::SOCKET, family, net::RAW, number, 0]),
+            -EPERM
+        );
+        b.close(one);
+        b.close(other);
+        all_gone(&mut b);
+    }
+}
+
+#[test]
 fn ports_are_for_those_who_may() {
     let mut b = bench();
     let a = socket(&mut b, INET, STREAM);
@@ -524,7 +558,10 @@ fn hostile_packets_end_nothing() {
 }
 
 /// A cable: what one machine sends, the other one receives, or not.
-struct Cable(Rc<RefCell<VecDeque<Vec<u8>>>>);
+struct Cable(Sent);
+
+/// Packets on their way.
+type Sent = Rc<RefCell<VecDeque<Vec<u8>>>>;
 
 impl Device for Cable {
     fn send(&mut self, _: &mut Context, packet: Packet, _: Address) {
@@ -533,7 +570,7 @@ impl Device for Cable {
 }
 
 /// A machine with this address at a cable, and what it has sent.
-fn machine(last: u8) -> (Bench<Net>, Address, Rc<RefCell<VecDeque<Vec<u8>>>>) {
+fn machine(last: u8) -> (Bench<Net>, Address, Sent) {
     let mut b = bench();
     let cable = Rc::new(RefCell::new(VecDeque::new()));
     let own = Address::v4([10, 0, 0, last]);
@@ -562,7 +599,7 @@ fn a_bad_line_between_two_machines() {
     let [low, high, word] = words(at, port);
     a.fake.pass = Some(0);
     let connects = a.send(c, &[net::CONNECT, low, high, word], b"", 0);
-    let mut carry = |a: &mut Bench<Net>, z: &mut Bench<Net>| {
+    let carry = |a: &mut Bench<Net>, z: &mut Bench<Net>| {
         for (from, to) in [(&from_a, &mut *z), (&from_z, &mut *a)] {
             let mut packets = std::mem::take(&mut *from.borrow_mut());
             if packets.len() > 1 && random().is_multiple_of(10) {
@@ -608,7 +645,9 @@ fn a_bad_line_between_two_machines() {
     }
     let s = s.unwrap();
     assert_eq!(a.answer(connects).unwrap().result(), 0);
-    let text: Vec<u8> = (0..200_000u32).map(|at| (at * 13 + at / 257) as u8).collect();
+    let text: Vec<u8> = (0..200_000u32)
+        .map(|at| (at * 13 + at / 257) as u8)
+        .collect();
     let (mut sent, mut got) = (0, Vec::new());
     for _ in 0..20_000 {
         if sent < text.len() {

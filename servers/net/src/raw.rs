@@ -1,0 +1,184 @@
+//! Sockets for packets as they are: raw ones, which get a copy of each packet of their protocol, and those that send echoes (icmp(7)).
+
+use crate::address::Endpoint;
+use crate::icmp::{v4, v6};
+use crate::internet::Arrived;
+use crate::packet::{checksum, plain_checksum, protocol, Header, Packet, Payload, HEADROOM};
+use crate::server::{fail, Net, Sent};
+use crate::socket::State;
+use alloc::vec::Vec;
+use cairn_idl::errno::*;
+use cairn_idl::net::{INET, INET6};
+use cairn_resmgr::server::Answer;
+use cairn_resmgr::{Context, Failure};
+
+/// An echo's header.
+const ECHO: usize = 8;
+
+impl Net {
+    /// A raw socket gets packets from now on. False: there is no memory.
+    pub(crate) fn list_raw(&mut self, index: u32) -> bool {
+        let Some(socket) = self.sockets.get_mut(index) else {
+            return false;
+        };
+        let key = (socket.family, socket.protocol);
+        let State::Datagram(queue) = &mut socket.state else {
+            return false;
+        };
+        if !self.raws.contains(&key) && !self.raws.insert(key, Vec::new()) {
+            return false;
+        }
+        let Some(group) = self.raws.get_mut(&key) else {
+            return false;
+        };
+        if group.try_reserve(1).is_err() {
+            return false;
+        }
+        queue.place = Some(group.len());
+        group.push(index);
+        true
+    }
+
+    pub(crate) fn unlist_raw(&mut self, index: u32) {
+        let Some(socket) = self.sockets.get_mut(index) else {
+            return;
+        };
+        if !socket.is_raw() {
+            return;
+        }
+        let key = (socket.family, socket.protocol);
+        let Some(place) = socket.queue_mut().and_then(|queue| queue.place.take()) else {
+            return;
+        };
+        let Some(group) = self.raws.get_mut(&key) else {
+            return;
+        };
+        group.swap_remove(place);
+        let moved = group.get(place).copied();
+        if group.is_empty() {
+            self.raws.remove(&key);
+        }
+        if let Some(queue) = moved.and_then(|moved| self.sockets.get_mut(moved)?.queue_mut()) {
+            queue.place = Some(place);
+        }
+    }
+
+    /// Each raw socket of a packet's protocol gets a copy. Was there one?
+    pub(crate) fn raw_arrives(&mut self, cx: &mut Context, arrived: &Arrived) -> bool {
+        let header = arrived.header;
+        let family = if header.is_v4() { INET } else { INET6 };
+        let key = (family, header.protocol);
+        if self.raws.is_empty() || !self.raws.contains(&key) {
+            return false;
+        }
+        let mut at = 0;
+        while let Some(index) = self.raws.get(&key).and_then(|group| group.get(at).copied()) {
+            at += 1;
+            let Some(socket) = self.sockets.get(index) else {
+                continue;
+            };
+            let local = socket.local.address;
+            let ours = local.is_any() || local == header.destination;
+            let theirs = socket
+                .remote
+                .is_none_or(|remote| remote.address == header.source);
+            if !ours || !theirs {
+                continue;
+            }
+            let mut bytes = Vec::new();
+            let whole = arrived.packet.bytes();
+            if bytes.try_reserve_exact(HEADROOM + whole.len()).is_err() {
+                continue;
+            }
+            bytes.resize(HEADROOM, 0);
+            bytes.extend_from_slice(whole);
+            // Of IPv4 the header is part of what is read.
+            let payload = match header.is_v4() {
+                true => Payload {
+                    start: 0,
+                    ..arrived.payload
+                },
+                false => arrived.payload,
+            };
+            let copy = Arrived {
+                packet: Packet::received(bytes, HEADROOM),
+                ..*arrived
+            };
+            self.queue_datagram(cx, index, Endpoint::new(header.source, 0), copy, payload);
+        }
+        true
+    }
+
+    /// The answer to an echo, for who sent it.
+    pub(crate) fn echo_replied(&mut self, cx: &mut Context, arrived: Arrived) {
+        let bytes = arrived.packet.payload(arrived.payload);
+        let Some(head) = bytes.first_chunk::<ECHO>() else {
+            return;
+        };
+        let port = u16::from_be_bytes([head[4], head[5]]);
+        let address = arrived.header.destination;
+        let (number, source) = (arrived.header.protocol, arrived.header.source);
+        let found = [address, address.wildcard()].into_iter().find_map(|place| {
+            let place = Endpoint::new(place, port);
+            self.datagrams.get(&(number, place))?.last().copied()
+        });
+        let payload = arrived.payload;
+        if let Some(index) = found {
+            self.queue_datagram(cx, index, Endpoint::new(source, 0), arrived, payload);
+        }
+    }
+
+    /// Send a packet's payload: an echo, whose number is the socket's own, or of a raw socket anything.
+    pub(crate) fn send_raw(
+        &mut self,
+        cx: &mut Context,
+        index: u32,
+        length: usize,
+        sent: &Sent,
+    ) -> Answer<usize> {
+        if length > 65_535 - crate::packet::IPV4 {
+            return fail(EMSGSIZE);
+        }
+        let socket = self.socket(index)?;
+        let (raw, number) = (socket.is_raw(), socket.protocol);
+        if !raw && length < ECHO {
+            return fail(EINVAL);
+        }
+        let (_, header, way) = self.sending(cx, index, sent)?;
+        let header = Header {
+            protocol: number,
+            whole: false,
+            ..header
+        };
+        if header.length() + length > way.mtu as usize {
+            return fail(EMSGSIZE);
+        }
+        let port = self.socket(index)?.local.port;
+        let identification = self.next_identification();
+        let packet = Packet::new(&header, length, identification);
+        let mut packet = packet.ok_or(Failure::Errno(ENOBUFS))?;
+        let bytes = packet.extend(length);
+        cx.fetch(0, bytes)?;
+        if !raw {
+            let echo = match number {
+                protocol::ICMP => v4::ECHO,
+                _ => v6::ECHO,
+            };
+            if bytes[0] != echo || bytes[1] != 0 {
+                return fail(EINVAL);
+            }
+            bytes[4..6].copy_from_slice(&port.to_be_bytes());
+        }
+        // A raw socket makes its own checksums, but for those of ICMPv6 (RFC 3542, 3.1).
+        if length >= 4 && (!raw || number == protocol::ICMP_V6) {
+            bytes[2..4].copy_from_slice(&[0, 0]);
+            let sum = match number {
+                protocol::ICMP => plain_checksum(bytes),
+                _ => checksum(&header, bytes),
+            };
+            bytes[2..4].copy_from_slice(&sum.to_be_bytes());
+        }
+        self.output(cx, packet, &way);
+        Ok(length)
+    }
+}
