@@ -13,6 +13,7 @@
 #include <ftw.h>
 #include <linux/futex.h>
 #include <mqueue.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -217,8 +218,8 @@ static void make(struct gate *g) {
     for (int i = 0; i < 8; i++) {
         g->words[i] = below(3) == 0 ? word() : below(4);
     }
-    /* Most channels have fewer than 64 operations. */
-    g->words[0] = below(32) == 0 ? word() : below(64);
+    /* Most channels have fewer than 64 operations; a server's own begin there. */
+    g->words[0] = below(32) == 0 ? word() : below(4) == 0 ? 64 + below(18) : below(64);
     g->r14 = g->r15 = g->rbx = g->rbp = 0;
     if (below(4) != 0) {
         flags |= PARTS;
@@ -281,6 +282,16 @@ static void open_all(void) {
     bind(listener, (struct sockaddr *)&at, sizeof at);
     listen(listener, 4);
     connect(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0), (struct sockaddr *)&at, sizeof at);
+    struct sockaddr_in there = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof there;
+    listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    bind(listener, (struct sockaddr *)&there, sizeof there);
+    listen(listener, 4);
+    getsockname(listener, (struct sockaddr *)&there, &length);
+    connect(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0), (struct sockaddr *)&there, sizeof there);
+    accept(listener, NULL, NULL);
+    connect(socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0), (struct sockaddr *)&there, sizeof there);
+    socket(AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK, 0);
     memfd_create("foe", 0);
     mkfifo("/tmp/foe/fifo", 0600);
     open("/tmp/foe/fifo", O_RDWR | O_NONBLOCK);
@@ -309,7 +320,7 @@ static void open_all(void) {
             open(path, O_RDONLY);
         }
     }
-    top_slot = SLOT_FIRST + 72;
+    top_slot = SLOT_FIRST + 78;
 }
 
 static int reads_secret(const void *from, size_t bytes) {
