@@ -421,6 +421,17 @@ pub fn scheme(name: &[u8]) -> Result<u32> {
     mount(found.ok_or(EIO)?.0)
 }
 
+/// The process has another portal of what is mounted under a scheme, as soon as it wants it.
+pub fn forget_scheme(name: &[u8]) {
+    let mut state = process().state();
+    if let Some((index, ..)) = state.prefixes.find(name) {
+        if state.mounts & 1 << index != 0 {
+            state.mounts &= !(1 << index);
+            gate::close(linux_slot::MOUNTS + index);
+        }
+    }
+}
+
 /// The slot of a mount portal. The first time it is fetched: from `proc` if its name is a scheme, from the file server of the folder above if it has a place, which takes who may search what is above that.
 fn mount(index: u32) -> Result<u32> {
     let target = linux_slot::MOUNTS + index;

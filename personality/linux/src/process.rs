@@ -59,6 +59,9 @@ pub struct Process {
     pub in_space: AtomicBool,
     /// It is in a user name space that is not the first one: its ids above are as it knows them, and u32::MAX until they have names.
     pub in_user_space: AtomicBool,
+    /// It is in a PID name space that is not the first one; so are its children.
+    pub in_pid_space: AtomicBool,
+    pub children_in_pid_space: AtomicBool,
     pub state: Lock<State>,
     pub futexes: Lock<Futexes>,
 }
@@ -304,6 +307,8 @@ impl Process {
             signal_files: AtomicBool::new(false),
             in_space: AtomicBool::new(false),
             in_user_space: AtomicBool::new(false),
+            in_pid_space: AtomicBool::new(false),
+            children_in_pid_space: AtomicBool::new(false),
             state: Lock::new(State::new()),
             futexes: Lock::new(Futexes::default()),
         }
@@ -332,6 +337,7 @@ impl Process {
     /// A copy for a child that shares this memory.
     fn separate(&self, state: &State) -> Process {
         let copy = |from: &AtomicU32| AtomicU32::new(from.load(Ordering::Relaxed));
+        let copy_flag = |from: &AtomicBool| AtomicBool::new(from.load(Ordering::Relaxed));
         let copy_long = |from: &AtomicU64| AtomicU64::new(from.load(Ordering::Relaxed));
         Process {
             pid: AtomicU32::new(0),
@@ -353,7 +359,9 @@ impl Process {
             borrows_memory: AtomicBool::new(true),
             signal_files: AtomicBool::new(self.signal_files.load(Ordering::Relaxed)),
             in_space: AtomicBool::new(state.space.is_some()),
-            in_user_space: AtomicBool::new(self.in_user_space.load(Ordering::Relaxed)),
+            in_user_space: copy_flag(&self.in_user_space),
+            in_pid_space: copy_flag(&self.in_pid_space),
+            children_in_pid_space: copy_flag(&self.children_in_pid_space),
             state: Lock::new(state.separate()),
             futexes: Lock::new(Futexes::default()),
         }

@@ -104,6 +104,13 @@ impl Queues {
         self.names.get(&(space, name)).copied()
     }
 
+    /// One that has a name there.
+    pub fn first_of(&self, space: u32) -> Option<u32> {
+        let from = (space, Vec::new());
+        let (place, at) = self.names.range(from..).next()?;
+        (place.0 == space).then_some(*at)
+    }
+
     pub fn count(&self, space: u32) -> u64 {
         self.counts.get(&space).copied().unwrap_or(0)
     }

@@ -76,6 +76,9 @@ pub struct Ipc<O> {
     pub posix: mq::Queues,
     pub waiters: Waiters,
     limits: BTreeMap<u32, Limits>,
+    /// Name spaces so far; the one that the request is about whose portal is a handle.
+    spaces: u32,
+    here: u32,
     /// By domain. The server hears of the end of each.
     processes: BTreeMap<Id, Process>,
     /// The text of an answer.
@@ -122,12 +125,71 @@ impl<O: Outside> Ipc<O> {
             posix: mq::Queues::default(),
             waiters: Waiters::default(),
             limits: BTreeMap::new(),
+            spaces: 0,
+            here: 0,
             processes: BTreeMap::new(),
             text: Vec::new(),
             lines: String::new(),
             operations: Vec::new(),
             back: Vec::new(),
         }
+    }
+
+    /// The name space that a portal is for: the mount's says it, a handle's was found before.
+    fn space(&self, badge: u64) -> u32 {
+        match badge >> 32 {
+            0 => space(badge),
+            _ => self.here,
+        }
+    }
+
+    /// SPACE
+    fn new_space<'a>(
+        &mut self,
+        cx: &mut Context,
+        handles: &mut Handles<Self>,
+    ) -> Answer<Reply<'a>> {
+        handles.room(cx, 1)?;
+        let number = self.spaces.checked_add(1).ok_or(Failure::Errno(ENOMEM))?;
+        let node = Node::Space(number);
+        let badge = handles.insert(cx, node, o::PATH, kind::DIRECTORY, ())?;
+        self.spaces = number;
+        Ok(Reply::new(&[0]).mint(badge))
+    }
+
+    /// Nobody is in this name space any more: what was in it goes.
+    fn end_space(&mut self, cx: &mut Context, space: u32) {
+        self.limits.remove(&space);
+        // (The tables are looked through only if it has left something.)
+        if self.segments.all.count(space) > 0 {
+            for at in 0..self.segments.all.things.end() {
+                if self.segments.all.at(space, at).is_ok() {
+                    let kept = self.segments.destroy(&mut self.outside, at);
+                    Self::refund(cx, kept);
+                }
+            }
+        }
+        if self.queues.all.count(space) > 0 {
+            for at in 0..self.queues.all.things.end() {
+                if self.queues.all.at(space, at).is_ok() {
+                    let kept = self.queues.destroy(&mut self.waiters, at);
+                    Self::refund(cx, kept);
+                }
+            }
+        }
+        if self.sets.all.count(space) > 0 {
+            for at in 0..self.sets.all.things.end() {
+                if self.sets.all.at(space, at).is_ok() {
+                    let kept = self.sets.destroy(&mut self.waiters, at);
+                    Self::refund(cx, kept);
+                }
+            }
+        }
+        while let Some(at) = self.posix.first_of(space) {
+            let kept = self.posix.unlink(at);
+            Self::refund(cx, kept);
+        }
+        self.flush(cx);
     }
 
     fn limits(&mut self, space: u32) -> &mut Limits {
@@ -235,7 +297,7 @@ impl<O: Outside> Ipc<O> {
 
     fn shm_get(&mut self, cx: &mut Context) -> Answer<u64> {
         let [_, key, size, flags, ..] = cx.request.words;
-        let (space, key, flags) = (space(cx.request.badge), key as u32, flags as u32);
+        let (space, key, flags) = (self.space(cx.request.badge), key as u32, flags as u32);
         if let Some(at) = errno(self.segments.all.look(space, key, flags))? {
             let segment = self.segments.all.things.get(at);
             let segment = segment.ok_or(Failure::Errno(ENOENT))?;
@@ -278,7 +340,11 @@ impl<O: Outside> Ipc<O> {
 
     fn shm_attach(&mut self, cx: &mut Context) -> Answer<Reply<'static>> {
         let [_, id, flags, ..] = cx.request.words;
-        let at = errno(self.segments.all.find(space(cx.request.badge), id as u32))?;
+        let at = errno(
+            self.segments
+                .all
+                .find(self.space(cx.request.badge), id as u32),
+        )?;
         let pid = self.pid(cx);
         let (segments, outside) = (&mut self.segments, &mut self.outside);
         let may = |owner: &Owner, wanted: u32| allows(owner, cx, wanted);
@@ -289,7 +355,7 @@ impl<O: Outside> Ipc<O> {
 
     fn shm_ctl(&mut self, cx: &mut Context) -> Answer<u64> {
         let [_, id, command, who, mode, ..] = cx.request.words;
-        let (space, id, command) = (space(cx.request.badge), id as u32, command as u32);
+        let (space, id, command) = (self.space(cx.request.badge), id as u32, command as u32);
         match command {
             IPC_INFO => {
                 let limits = self.limits(space).clone();
@@ -358,7 +424,7 @@ impl<O: Outside> Ipc<O> {
 
     fn msg_get(&mut self, cx: &mut Context) -> Answer<u64> {
         let [_, key, flags, ..] = cx.request.words;
-        let (space, key, flags) = (space(cx.request.badge), key as u32, flags as u32);
+        let (space, key, flags) = (self.space(cx.request.badge), key as u32, flags as u32);
         if let Some(at) = errno(self.queues.all.look(space, key, flags))? {
             let owner = *owner(&self.queues.all, at)?;
             self.has(&owner, cx, flags & 0o777)?;
@@ -383,7 +449,7 @@ impl<O: Outside> Ipc<O> {
         let at = self
             .queues
             .all
-            .find(space(request.badge), request.words[1] as u32)?;
+            .find(self.space(request.badge), request.words[1] as u32)?;
         Ok((at, (request.words[1] >> 32) as u32))
     }
 
@@ -395,7 +461,10 @@ impl<O: Outside> Ipc<O> {
             self.leave(cx.progress);
             return fail(-result);
         }
-        let most = self.limits(space(cx.request.badge)).msgmax;
+        let most = {
+            let here = self.space(cx.request.badge);
+            self.limits(here).msgmax
+        };
         if length > most || kind < 1 {
             return fail(EINVAL);
         }
@@ -518,7 +587,7 @@ impl<O: Outside> Ipc<O> {
 
     fn msg_ctl(&mut self, cx: &mut Context) -> Answer<u64> {
         let [_, id, command, who, mode, most, ..] = cx.request.words;
-        let (space, id, command) = (space(cx.request.badge), id as u32, command as u32);
+        let (space, id, command) = (self.space(cx.request.badge), id as u32, command as u32);
         match command {
             IPC_INFO | msg::MSG_INFO => {
                 let limits = self.limits(space).clone();
@@ -609,7 +678,7 @@ impl<O: Outside> Ipc<O> {
 
     fn sem_get(&mut self, cx: &mut Context) -> Answer<u64> {
         let [_, key, count, flags, ..] = cx.request.words;
-        let (space, key, flags) = (space(cx.request.badge), key as u32, flags as u32);
+        let (space, key, flags) = (self.space(cx.request.badge), key as u32, flags as u32);
         let limits = self.limits(space).clone();
         let count = count as u32;
         if count as i32 <= -1 || u64::from(count) > limits.semmsl {
@@ -681,7 +750,10 @@ impl<O: Outside> Ipc<O> {
             return self.wait(cx, || For::Room(0), 0);
         }
         let (id, count) = (what as u32, (what >> 32) as usize);
-        let most = self.limits(space(cx.request.badge)).semopm;
+        let most = {
+            let here = self.space(cx.request.badge);
+            self.limits(here).semopm
+        };
         if count == 0 {
             return fail(EINVAL);
         }
@@ -689,7 +761,7 @@ impl<O: Outside> Ipc<O> {
             return fail(E2BIG);
         }
         self.fetch_operations(cx, count)?;
-        let at = errno(self.sets.all.find(space(cx.request.badge), id))?;
+        let at = errno(self.sets.all.find(self.space(cx.request.badge), id))?;
         let owner = *owner(&self.sets.all, at)?;
         let set = self.sets.all.things.get(at);
         let there = set.map_or(0, |set| set.semaphores.len());
@@ -771,7 +843,7 @@ impl<O: Outside> Ipc<O> {
     fn sem_ctl(&mut self, cx: &mut Context) -> Answer<(u64, usize)> {
         let [_, id, command, who, mode, ..] = cx.request.words;
         let (number, command) = ((command >> 32) as u32, command as u32);
-        let (space, id) = (space(cx.request.badge), id as u32);
+        let (space, id) = (self.space(cx.request.badge), id as u32);
         match command {
             IPC_INFO | sem::SEM_INFO => {
                 let limits = self.limits(space).clone();
@@ -908,7 +980,7 @@ impl<O: Outside> Ipc<O> {
     fn limit(&mut self, cx: &mut Context) -> Answer<Reply<'static>> {
         let [_, which, set, value, ..] = cx.request.words;
         let which = Which::from_word(which).ok_or(Failure::Errno(EINVAL))?;
-        let limits = self.limits.entry(space(cx.request.badge)).or_default();
+        let limits = self.limits.entry(self.space(cx.request.badge)).or_default();
         let was = limits.get(which);
         if set != 0 {
             if !cx.has(label::SYSTEM) {
@@ -923,7 +995,7 @@ impl<O: Outside> Ipc<O> {
 
     fn list<'a>(&'a mut self, cx: &mut Context) -> Answer<Reply<'a>> {
         let [_, what, first, ..] = cx.request.words;
-        let space = space(cx.request.badge);
+        let space = self.space(cx.request.badge);
         let end = match what {
             0 => self.segments.all.things.end(),
             1 => self.sets.all.things.end(),
@@ -980,7 +1052,7 @@ impl<O: Outside> Ipc<O> {
         handles: &mut Handles<Self>,
     ) -> Answer<Reply<'a>> {
         let [_, flags, mode, most, size, ..] = cx.request.words;
-        let space = space(cx.request.badge);
+        let space = self.space(cx.request.badge);
         let name = self.name(cx)?;
         let (receives, sends) = match flags & o::ACCMODE {
             o::RDONLY => (true, false),
@@ -1061,7 +1133,7 @@ impl<O: Outside> Ipc<O> {
 
     fn posix_unlink(&mut self, cx: &mut Context) -> Answer<u64> {
         let name = self.name(cx)?;
-        let at = self.posix.with_name(space(cx.request.badge), name);
+        let at = self.posix.with_name(self.space(cx.request.badge), name);
         let at = at.ok_or(Failure::Errno(ENOENT))?;
         let access = self.meta(Node::Queue(at, false, false))?.access();
         permission::owner(cx, &access)?;
@@ -1253,7 +1325,7 @@ impl<O: Outside> Ipc<O> {
     fn send_directly(&mut self, request: &Received) -> Option<i64> {
         let [_, _, kind, length, ..] = request.words;
         let pid = self.processes.get(&request.sender)?.pid;
-        let most = self.limits.get(&space(request.badge))?.msgmax;
+        let most = self.limits.get(&self.space(request.badge))?.msgmax;
         let (at, _) = self.queue(request).ok()?;
         let queue = self.queues.all.things.get(at)?;
         let fits = length <= most && length <= ipc::SENT as u64 && kind as i64 >= 1;
@@ -1301,7 +1373,7 @@ impl<O: Outside> Ipc<O> {
             return None;
         }
         let pid = self.processes.get(&request.sender)?.pid;
-        let at = self.sets.all.find(space(request.badge), id).ok()?;
+        let at = self.sets.all.find(self.space(request.badge), id).ok()?;
         let mut list = [Operation::default(); ipc::OPERATIONS];
         for (operation, word) in list.iter_mut().zip(&request.words[3..3 + count]) {
             *operation = Operation::from_word(*word);
@@ -1510,9 +1582,13 @@ impl<O: Outside> Server for Ipc<O> {
     }
 
     fn close(&mut self, cx: &mut Context, handle: Handle<Self>) {
-        if let Node::Queue(at, ..) = handle.node {
-            let kept = self.posix.close(at);
-            Self::refund(cx, kept);
+        match handle.node {
+            Node::Queue(at, ..) => {
+                let kept = self.posix.close(at);
+                Self::refund(cx, kept);
+            }
+            Node::Space(0) => {}
+            Node::Space(space) => self.end_space(cx, space),
         }
     }
 
@@ -1522,16 +1598,21 @@ impl<O: Outside> Server for Ipc<O> {
         handles: &mut Handles<Self>,
     ) -> Answer<Reply<'a>> {
         if cx.request.badge >> 32 != 0 {
-            return self.posix_special(cx, handles);
+            let handle = handles.get(cx.request.badge);
+            match handle.map(|handle| handle.node) {
+                Some(Node::Space(number)) => self.here = number,
+                _ => return self.posix_special(cx, handles),
+            }
         }
-        self.limits(space(cx.request.badge));
+        let here = self.space(cx.request.badge);
+        self.limits(here);
         let value = |value: Answer<u64>| value.map(|value| Reply::result(value as i64));
         let answer = match cx.request.words[0] {
             ipc::SHM_GET => value(self.shm_get(cx)),
             ipc::SHM_ATTACH => self.shm_attach(cx),
             ipc::SHM_DETACHED => {
                 let id = cx.request.words[1] as u32;
-                if let Ok(at) = self.segments.all.find(space(cx.request.badge), id) {
+                if let Ok(at) = self.segments.all.find(self.space(cx.request.badge), id) {
                     let pid = self.pid(cx);
                     self.segments.detached(&mut self.outside, at, pid);
                 }
@@ -1543,6 +1624,7 @@ impl<O: Outside> Server for Ipc<O> {
             ipc::MSG_CTL => value(self.msg_ctl(cx)),
             ipc::SEM_GET => value(self.sem_get(cx)),
             ipc::SEM_OP => value(self.sem_op(cx)),
+            ipc::SPACE => self.new_space(cx, handles),
             ipc::MQ_OPEN => self.posix_open(cx, handles),
             ipc::MQ_UNLINK => value(self.posix_unlink(cx)),
             ipc::LIMIT => self.limit(cx),

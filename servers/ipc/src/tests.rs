@@ -239,6 +239,39 @@ fn name_spaces_do_not_see_each_other() {
     assert_eq!(b.result(0, &send, b""), 0);
 }
 
+#[test]
+fn a_name_space_goes_with_its_portal() {
+    let mut b = bench();
+    let space = b.call(0, &[ipc::SPACE], b"", 0).unwrap().minted[0];
+    let other = b.call(space, &[ipc::SPACE], b"", 0).unwrap().minted[0];
+    let get = [ipc::MSG_GET, 9, CREAT | 0o600];
+    let id = b.result(space, &get, b"");
+    assert!(id >= 0);
+    for elsewhere in [0, other] {
+        assert_eq!(b.result(elsewhere, &[ipc::MSG_GET, 9, 0], b""), -ENOENT);
+    }
+    let send = [ipc::MSG_SEND, id as u64 | NOWAIT, 1, 1, 65];
+    assert_eq!(b.result(other, &send, b""), -EINVAL);
+    assert_eq!(b.result(space, &send, b""), 0);
+    assert!(b.result(space, &[ipc::SEM_GET, 9, 1, CREAT | 0o600], b"") >= 0);
+    assert!(b.result(space, &[ipc::SHM_GET, 9, 4096, CREAT | 0o600], b"") >= 0);
+    let open = [ipc::MQ_OPEN, o::RDWR | o::CREAT, 0o600, 1, 10];
+    let queue = b.call(space, &open, b"queue", 0).unwrap().minted[0];
+    assert_eq!(
+        b.call(0, &[ipc::MQ_OPEN, o::RDWR], b"queue", 0)
+            .unwrap()
+            .result(),
+        -ENOENT
+    );
+    b.close(space);
+    assert!(b.server.outside.objects.is_empty());
+    assert_eq!(b.server.queues.all.count(1) + b.server.sets.all.count(1), 0);
+    // An open queue lives on without a name.
+    assert_eq!(b.result(queue, &[ipc::MQ_ATTR, 0, 0], b""), 0);
+    b.close(queue);
+    b.close(other);
+}
+
 /// Requests at random, of several users: nothing panics, nothing is left.
 #[test]
 fn whatever_is_asked_ends_even() {

@@ -31,10 +31,12 @@ pub(crate) mod block {
     /// Another program of a process (EXEC_FRESH).
     pub const FRESH: u64 = 1;
 
-    /// In FRESH's fifth word: it is in a mount name space that is not the first one, and its root is that one's; it has a UTS name space of its own.
+    /// In FRESH's fifth word: it is in a mount name space that is not the first one, and its root is that one's; it has a UTS name space of its own, is in a PID name space that is not the first one, and its children are.
     pub const SPACE: u64 = 1;
     pub const AT_ROOT: u64 = 2;
     pub const OWN_HOST: u64 = 4;
+    pub const OWN_PIDS: u64 = 8;
+    pub const CHILDREN_OWN_PIDS: u64 = 16;
 }
 
 impl<S: System> Manager<S> {
@@ -76,8 +78,7 @@ impl<S: System> Manager<S> {
         }
         let slot = self.processes.take().ok_or(ENOMEM)?;
         let Some(pid) = self.numbers.allocate(slot, false) else {
-            self.processes[slot].user = None;
-            self.processes.give(slot);
+            self.give_back(slot);
             return Err(EBUSY);
         };
         let mut block = Vec::with_capacity(HEAD as usize + strings.len());
@@ -110,6 +111,9 @@ impl<S: System> Manager<S> {
             space: None,
             host: None,
             user: None,
+            ipc: None,
+            cgroups: None,
+            pids: None,
         };
         self.begin(slot, inheritance);
         self.processes[slot].pid = pid;
@@ -126,8 +130,7 @@ impl<S: System> Manager<S> {
             Err(errno) => {
                 self.processes[slot].used = false;
                 self.numbers.release(pid);
-                self.processes[slot].user = None;
-                self.processes.give(slot);
+                self.give_back(slot);
                 return Err(errno);
             }
         };

@@ -462,6 +462,17 @@ impl<S: System> Manager<S> {
     /// CGROUP_PATH: where a process's group is.
     pub(crate) fn cgroup_path(&mut self, message: &Received) -> Result<Outcome, Errno> {
         let slot = self.numbers.process(message.words[1]).ok_or(ESRCH)?;
+        let mut path = self.path_of_group(slot)?;
+        let reader = self.by_domain(message.words[2]).ok();
+        if let Some(space) = reader.and_then(|reader| self.processes[reader].cgroups.as_ref()) {
+            path = space.seen(&path);
+        }
+        self.answer(message, &path)?;
+        done(path.len() as i64)
+    }
+
+    /// Where a process's group is, from the root of all.
+    pub(crate) fn path_of_group(&self, slot: Slot) -> Result<Vec<u8>, Errno> {
         let mut names = Vec::new();
         let mut at = self.processes[slot].cgroup;
         while at != ROOT {
@@ -483,7 +494,6 @@ impl<S: System> Manager<S> {
         if path.is_empty() {
             path.push(b'/');
         }
-        self.answer(message, &path)?;
-        done(path.len() as i64)
+        Ok(path)
     }
 }

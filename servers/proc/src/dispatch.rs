@@ -60,9 +60,14 @@ impl<S: System> Manager<S> {
 
     fn message(&mut self, message: &Received) -> Outcome {
         let passed = message.portals.min(4);
-        let outcome = self
-            .operation(message)
-            .unwrap_or_else(|errno| Outcome::result(-errno));
+        let outcome = match self.numbers_of(message) {
+            None => self.operation(message),
+            Some(space) => {
+                let outcome = self.operation(&Self::inward(&space, message));
+                outcome.map(|outcome| Self::outward(&space, message.words[0], outcome))
+            }
+        };
+        let outcome = outcome.unwrap_or_else(|errno| Outcome::result(-errno));
         if passed > 0 {
             let kept = matches!(outcome, Outcome::Kept(_)) as usize;
             for word in &message.words[8 - passed..8 - kept] {
@@ -81,8 +86,8 @@ impl<S: System> Manager<S> {
         let words = &message.words;
         let has = |roles: u64| message.badge & roles != 0;
         match words[0] {
-            FORK..=USER_SPACE => {}
-            IDS_OF..=MAP_WRITE | CGROUP_MAKE..=CGROUP_PATH => return self.outside(message),
+            FORK..=SPACE_IPC => {}
+            IDS_OF..=NUMBER_OF | CGROUP_MAKE..=CGROUP_PATH => return self.outside(message),
             _ => return Err(ENOSYS),
         }
         // (Components' label is the superuser's, and gives them nothing here.)
@@ -101,8 +106,8 @@ impl<S: System> Manager<S> {
             SETHOSTNAME => return self.sethostname(message, has(role::HOSTNAME)),
             POWER => return self.power(words[1], words[2]),
             MOUNT_PORTAL => {
-                self.caller(message)?;
-                return self.mount_portal(words[1]);
+                let slot = self.caller(message)?;
+                return self.mount_portal(slot, words[1]);
             }
             // A terminal asks about those who are not its callers.
             IDS if has(role::TERMINAL) && words[1] != 0 => return self.ids_of_number(words[1]),
@@ -158,6 +163,8 @@ impl<S: System> Manager<S> {
             SPACE_ROOT_HANDLE => self.space_root_handle(slot),
             HOSTNAME => self.hostname_of(message, slot),
             USER_SPACE => self.user_space(message, slot),
+            SPACE_IPC => self.space_ipc(message, slot),
+            NUMBER => self.number(slot, words[1], words[2] != 0),
             _ => Err(ENOSYS),
         }
     }
@@ -217,6 +224,7 @@ impl<S: System> Manager<S> {
             SPACE_ENTER => self.space_enter(words[1], kind(words[2])?, words[3]),
             MAP_READ => self.map_read(message),
             MAP_WRITE => self.map_write(message),
+            NUMBER_OF => self.number_of_domain(words[1], words[2], words[3] != 0),
             NOTE_FOREGROUND => self.note_foreground(words[1], words[2]),
             _ => Err(ENOSYS),
         }

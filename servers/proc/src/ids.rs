@@ -1,7 +1,9 @@
 //! Process numbers. One space of numbers serves processes, threads, groups and sessions; a number is free when nobody bears it.
 
+use crate::pid_spaces::Pids;
 use crate::table::{Slot, NONE};
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 
 /// Numbers are below this.
 pub const LIMIT: u32 = 32768;
@@ -46,6 +48,8 @@ struct Block {
 pub struct Numbers {
     blocks: [Option<Box<Block>>; LIMIT as usize / BLOCK],
     last: u32,
+    /// The PID name spaces of those that have another number in one.
+    spaces: BTreeMap<u32, Pids>,
 }
 
 impl Default for Numbers {
@@ -53,6 +57,7 @@ impl Default for Numbers {
         Numbers {
             blocks: [const { None }; LIMIT as usize / BLOCK],
             last: 0,
+            spaces: BTreeMap::new(),
         }
     }
 }
@@ -109,7 +114,8 @@ impl Numbers {
         let entry = &mut block.entries[index % BLOCK];
         let before = entry.is_free();
         change(entry);
-        match (before, entry.is_free()) {
+        let after = entry.is_free();
+        match (before, after) {
             (true, false) => block.used += 1,
             (false, true) => block.used -= 1,
             _ => {}
@@ -118,6 +124,24 @@ impl Numbers {
         if block.used == 0 && index / BLOCK != self.last as usize / BLOCK {
             *place = None;
         }
+        if after && !self.spaces.is_empty() {
+            if let Some(Some(space)) = self.spaces.remove(&number) {
+                space.forget(number);
+            }
+        }
+    }
+
+    /// The next free number upwards, which has one in this PID name space and those above it as well.
+    pub fn allocate_in(&mut self, owner: Slot, thread: bool, space: &Pids) -> Option<u32> {
+        let number = self.allocate(owner, thread)?;
+        if let Some(its) = space {
+            if !its.give(number) {
+                self.release(number);
+                return None;
+            }
+            self.spaces.insert(number, space.clone());
+        }
+        Some(number)
     }
 
     /// The next free number upwards.

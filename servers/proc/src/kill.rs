@@ -23,6 +23,10 @@ pub fn number(word: u64) -> Result<u32, Errno> {
     }
 }
 
+fn is_unstoppable(signal: u32) -> bool {
+    matches!(signal, SIGKILL | SIGSTOP)
+}
+
 /// The rule of kill(2), but for SIGCONT within a session.
 pub fn may_signal(sender: &Credentials, target: &Credentials) -> bool {
     [sender.ruid, sender.euid]
@@ -79,6 +83,12 @@ impl<S: System> Manager<S> {
         let number = info.signal;
         if number == 0 || !self.processes[slot].alive() || self.first_is_immune(slot, number) {
             return Ok(None);
+        }
+        let mut info = info;
+        // Of a timer's signal the same word says which.
+        if info.code != code::TIMER && self.processes[slot].pids.is_some() {
+            let sender = self.as_seen(slot, info.sender as u32);
+            info.sender = info.sender & !0xffff_ffff | u64::from(sender);
         }
         let set = bit(number);
         if number == SIGKILL {
@@ -199,7 +209,6 @@ impl<S: System> Manager<S> {
         let signal = number(words[2])?;
         let si_code = words[3] as i32;
         let pid = words[1] as i32 as i64;
-        let own = self.processes[slot].pid as i64;
         if si_code > 0 || si_code != 0 && pid <= 0 {
             return Err(EPERM);
         }
@@ -210,13 +219,17 @@ impl<S: System> Manager<S> {
                 if !self.permitted(slot, target, signal) {
                     return Err(EPERM);
                 }
+                if is_unstoppable(signal) && self.is_shielded(slot, target) {
+                    return done(0);
+                }
                 self.send_from(message, slot, (target, None), info, words[5] & 1 != 0)
             }
             -1 => {
                 let mut counts = (0, 0);
                 let mut from = 2;
-                while let Some((pid, target)) = self.numbers.next_process(from) {
-                    if pid as i64 != own {
+                let pids = self.processes[slot].pids.clone();
+                while let Some((pid, target)) = self.next_of(&pids, from) {
+                    if target != slot {
                         self.one_of_many(slot, target, info, &mut counts);
                     }
                     from = pid as u64 + 1;
@@ -252,6 +265,9 @@ impl<S: System> Manager<S> {
         counts.0 += 1;
         if self.permitted(sender, target, info.signal) {
             counts.1 += 1;
+            if is_unstoppable(info.signal) && self.is_shielded(sender, target) {
+                return;
+            }
             let _ = self.send(target, None, info);
         }
     }
@@ -280,6 +296,9 @@ impl<S: System> Manager<S> {
             .iter()
             .position(|t| t.tid == tid as u32)
             .ok_or(ESRCH)?;
+        if is_unstoppable(signal) && self.is_shielded(slot, target) {
+            return done(0);
+        }
         let mut info = self.from(slot, signal, si_code, words[5]);
         if si_code == code::TIMER && target == slot {
             info.sender = words[7];

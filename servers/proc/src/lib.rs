@@ -25,6 +25,7 @@ mod life;
 mod limits;
 mod manager;
 pub mod native;
+mod pid_spaces;
 mod prefix;
 mod priority;
 mod process;

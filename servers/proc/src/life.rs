@@ -5,6 +5,7 @@ use crate::kill::of_exception;
 use crate::limits;
 use crate::limits::CPU;
 use crate::manager::{done, Manager};
+use crate::pid_spaces::is_within;
 use crate::process::{Held, Inheritance, Process, Report, Text, Thread};
 use crate::signal::{code, IGNORED_BY_DEFAULT, LAST, SIGCHLD, SIGKILL, SIGSEGV};
 use crate::spaces::OF_CHILDREN;
@@ -63,6 +64,14 @@ impl<S: System> Manager<S> {
         self.processes[slot].reset(inheritance, self.lives);
     }
 
+    /// A record is nobody's any more.
+    pub(crate) fn give_back(&mut self, slot: Slot) {
+        let process = &mut self.processes[slot];
+        process.used = false;
+        (process.user, process.pids, process.child_pids) = (None, None, None);
+        self.processes.give(slot);
+    }
+
     /// FORK
     pub(crate) fn fork(&mut self, message: &Received, slot: Slot) -> Result<Outcome, Errno> {
         let [_, rip, rsp, fs_base, gs_base, flags, exit_signal, _] = message.words;
@@ -85,11 +94,6 @@ impl<S: System> Manager<S> {
         }
         let share = flags & (fork::VFORK | fork::SHARE) != 0;
         let child = self.processes.take().ok_or(ENOMEM)?;
-        let Some(pid) = self.numbers.allocate(child, false) else {
-            self.processes[child].user = None;
-            self.processes.give(child);
-            return Err(EAGAIN);
-        };
         let inheritance = self.processes[slot].bequeath(message.token as u32);
         let exit_parent = if flags & fork::PARENT == 0 {
             exit_signal as u32
@@ -97,19 +101,41 @@ impl<S: System> Manager<S> {
             self.processes[slot].exit_signal
         };
         self.begin(child, inheritance);
-        self.processes[child].pid = pid;
         let apart = self.born_apart(child, flags & OF_CHILDREN);
+        let numbered = apart.and_then(|()| {
+            let pids = &self.processes[child].pids;
+            let pid = self.numbers.allocate_in(child, false, pids);
+            let refused = match pids {
+                Some(pids) if pids.has_ended() => ENOMEM,
+                _ => EAGAIN,
+            };
+            pid.ok_or(refused)
+        });
+        let pid = match numbered {
+            Ok(pid) => pid,
+            Err(errno) => {
+                self.leave_root(child);
+                self.leave_spaces(child);
+                self.give_back(child);
+                return Err(errno);
+            }
+        };
+        self.processes[child].pid = pid;
+        let pids = self.processes[child].pids.clone();
+        if let Some(pids) = &pids {
+            pids.entered(child);
+        }
         let start = Start {
             rip,
             rsp,
-            rdi: pid as u64,
+            rdi: pids.map_or(pid, |pids| pids.inside(pid.into())).into(),
             fs_base,
             gs_base,
             priority: crate::priority::of(&self.processes[child].scheduling),
             policy: crate::priority::policy_of(&self.processes[child].scheduling),
         };
         let from = self.processes[slot].domain;
-        let forked = apart.and_then(|()| self.system.fork(from.id, share));
+        let forked = self.system.fork(from.id, share);
         let made = forked.and_then(|domain| {
             let made = self
                 .system
@@ -125,10 +151,11 @@ impl<S: System> Manager<S> {
             Err(errno) => {
                 self.leave_root(child);
                 self.leave_spaces(child);
-                self.processes[child].used = false;
+                if let Some(pids) = &self.processes[child].pids {
+                    pids.never_entered(child);
+                }
                 self.numbers.release(pid);
-                self.processes[child].user = None;
-                self.processes.give(child);
+                self.give_back(child);
                 return Err(errno);
             }
         };
@@ -338,6 +365,7 @@ impl<S: System> Manager<S> {
         if self.is_first(slot) {
             self.machine_ends(status);
         }
+        self.end_pid_space(slot);
         self.give_children_away(slot);
         let group = self.processes[slot].group;
         if connected {
@@ -356,6 +384,13 @@ impl<S: System> Manager<S> {
             return;
         }
         self.processes[parent].zombies += 1;
+        // Whoever ends with its PID name space has nobody in it who would know.
+        let pids = &self.processes[slot].pids;
+        let with_all = pids.as_ref().is_some_and(|pids| pids.ends_with_all(slot));
+        if with_all {
+            self.bury(slot);
+            return;
+        }
         let process = &self.processes[slot];
         let info = end_info(process, status);
         if process.exit_signal == SIGCHLD && self.wants_no_zombies(parent) {
@@ -369,10 +404,15 @@ impl<S: System> Manager<S> {
         if self.processes[slot].first_child == NONE {
             return;
         }
-        let mut heir = self.first;
+        let pids = self.processes[slot].pids.clone();
+        let heir = pids.as_ref().and_then(|pids| pids.heir());
+        let mut heir = heir.unwrap_or(self.first);
         if self.subreapers > 0 {
             let mut ancestor = self.processes[slot].parent;
             while ancestor != NONE {
+                if !is_within(&self.processes[ancestor].pids, &pids) {
+                    break;
+                }
                 if self.processes[ancestor].subreaper && self.processes[ancestor].alive() {
                     heir = ancestor;
                     break;
@@ -389,8 +429,9 @@ impl<S: System> Manager<S> {
             if death_signal != 0 {
                 self.system_signal(child, death_signal);
             }
+            let over = pids.as_ref().is_some_and(|pids| pids.has_ended());
             let unwanted = self.processes[child].ended.is_some()
-                && (heir == slot || self.wants_no_zombies(heir));
+                && (heir == slot || over || self.wants_no_zombies(heir));
             self.adopt(heir, child);
             self.processes[child].exit_signal = SIGCHLD;
             if unwanted {

@@ -9,7 +9,7 @@ use crate::image::Image;
 use crate::prefix::Prefixes;
 use crate::process::{Held, Process};
 use crate::report::Load;
-use crate::signal;
+use crate::signal::{self, UNSTOPPABLE};
 use crate::system::{Domain, Entries, Errno, System};
 use crate::table::{Direct, Slab, Slot, NONE};
 use crate::timers::Due;
@@ -20,6 +20,7 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 use cairn_abi::Token;
 use cairn_idl::errno::{EFAULT, EPERM, ESRCH};
+use cairn_idl::proc::FORK;
 use cairn_rt::{Portal, Received};
 
 /// Portals that the first process gets, and where things are.
@@ -167,6 +168,13 @@ impl<S: System> Manager<S> {
 
     /// Let the holder of a held call go on.
     pub(crate) fn release(&mut self, slot: Slot, index: usize, words: [u64; 8]) {
+        let mut words = words;
+        if let (Some(space), Held::Vfork(_)) = (
+            &self.processes[slot].pids,
+            self.processes[slot].threads[index].held,
+        ) {
+            Self::outward_words(space, FORK, &mut words);
+        }
         let thread = &mut self.processes[slot].threads[index];
         thread.held = Held::Nothing;
         let token = core::mem::take(&mut thread.token);
@@ -288,6 +296,11 @@ impl<S: System> Manager<S> {
 
     /// Standard signals that the first process does not catch do nothing to it.
     pub(crate) fn first_is_immune(&self, slot: Slot, number: u32) -> bool {
-        self.is_first(slot) && self.processes[slot].dispositions.caught & signal::bit(number) == 0
+        let process = &self.processes[slot];
+        let caught = process.dispositions.caught & signal::bit(number) != 0;
+        let of_space = process.pids.as_ref().is_some_and(|pids| pids.is_init(slot));
+        // (SIGKILL and SIGSTOP come to that one from outside its PID name space only.)
+        let immune = self.is_first(slot) || of_space && UNSTOPPABLE & signal::bit(number) == 0;
+        immune && !caught
     }
 }

@@ -4,6 +4,7 @@
 use crate::dispatch::Outcome;
 use crate::manager::{done, Manager};
 use crate::system::{Errno, System};
+use crate::table::Slot;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use cairn_abi::layout::linux_slot::MOUNTS_MAX;
@@ -127,6 +128,15 @@ impl Prefixes {
             None | Some(b'/') => Err(EACCES),
             Some(_) => Ok(mount.portal),
         }
+    }
+
+    /// This entry's name.
+    fn is_called(&self, index: u64, name: &[u8]) -> bool {
+        let mount = usize::try_from(index)
+            .ok()
+            .and_then(|at| self.mounts.get(at));
+        let mount = mount.and_then(Option::as_ref);
+        mount.is_some_and(|mount| mount.name == name)
     }
 
     pub fn hostname(&self) -> &[u8] {
@@ -303,7 +313,12 @@ impl<S: System> Manager<S> {
     }
 
     /// MOUNT_PORTAL
-    pub(crate) fn mount_portal(&mut self, index: u64) -> Result<Outcome, Errno> {
+    pub(crate) fn mount_portal(&mut self, slot: Slot, index: u64) -> Result<Outcome, Errno> {
+        if let Some(ipc) = &self.processes[slot].ipc {
+            if self.prefixes.is_called(index, b"ipc:") {
+                return ipc.portal.get().map(Outcome::Portal).ok_or(ENOENT);
+            }
+        }
         self.prefixes.portal(index).map(Outcome::Portal)
     }
 }

@@ -3,8 +3,9 @@
 use crate::cgroups;
 use crate::cpu_timers::Watch;
 use crate::limits::Limits;
+use crate::pid_spaces::Pids;
 use crate::signal::{Info, Queue, IGNORED_BY_DEFAULT, SIGCHLD};
-use crate::spaces::{Host, Space};
+use crate::spaces::{CgroupSpace, Host, IpcSpace, Space};
 use crate::system::Domain;
 use crate::table::{Slot, NONE};
 use crate::thread_list::Threads;
@@ -178,6 +179,11 @@ pub struct Process {
     pub space: Option<Rc<Space>>,
     pub host: Option<Rc<Host>>,
     pub user: Above,
+    pub ipc: Option<Rc<IpcSpace>>,
+    pub cgroups: Option<Rc<CgroupSpace>>,
+    /// Its PID name space, and that of its children.
+    pub pids: Pids,
+    pub child_pids: Pids,
     /// The parent waits in vfork.
     pub vfork_parent: bool,
     /// `vm` is to be told of its limits when it has its own memory.
@@ -221,6 +227,9 @@ pub struct Inheritance {
     pub space: Option<Rc<Space>>,
     pub host: Option<Rc<Host>>,
     pub user: Above,
+    pub ipc: Option<Rc<IpcSpace>>,
+    pub cgroups: Option<Rc<CgroupSpace>>,
+    pub pids: Pids,
 }
 
 impl Process {
@@ -263,6 +272,9 @@ impl Process {
             space: self.space.clone(),
             host: self.host.clone(),
             user: self.user.clone(),
+            ipc: self.ipc.clone(),
+            cgroups: self.cgroups.clone(),
+            pids: self.child_pids.clone(),
         }
     }
 
@@ -306,6 +318,10 @@ impl Process {
         self.space = from.space;
         self.host = from.host;
         self.user = from.user;
+        self.ipc = from.ipc;
+        self.cgroups = from.cgroups;
+        self.child_pids = from.pids.clone();
+        self.pids = from.pids;
         self.vfork_parent = false;
         self.limits_wait = false;
         self.scheduling = from.scheduling;

@@ -125,9 +125,11 @@ impl<S: System> Manager<S> {
     pub(crate) fn pids(&mut self, message: &Received) -> Result<Outcome, Errno> {
         let room = (message.in_len / 4).min(LIST_MOST);
         let mut from = message.words[1].max(1);
+        let reader = self.by_domain(message.words[2]);
+        let space = reader.map_or(None, |slot| self.processes[slot].pids.clone());
         let mut found = Vec::new();
         while found.len() < room {
-            let Some((pid, _)) = self.numbers.next_process(from) else {
+            let Some((pid, _)) = self.next_of(&space, from) else {
                 break;
             };
             found.push(pid);
@@ -144,6 +146,12 @@ impl<S: System> Manager<S> {
         let mut found: Vec<u32> = process.threads.iter().map(|t| t.tid).collect();
         if !found.contains(&process.pid) {
             found.push(process.pid);
+        }
+        if let Ok(reader) = self.by_domain(message.words[2]) {
+            found
+                .iter_mut()
+                .for_each(|tid| *tid = self.as_seen(reader, *tid));
+            found.retain(|tid| *tid != 0);
         }
         found.sort_unstable();
         found.truncate(room);
@@ -209,7 +217,7 @@ impl<S: System> Manager<S> {
             .threads
             .iter()
             .fold(process.queue.pending(), |all, t| all | t.queue.pending());
-        let status = Status {
+        let mut status = Status {
             pid: process.pid,
             ppid: parent,
             pgid: group.pgid,
@@ -241,6 +249,13 @@ impl<S: System> Manager<S> {
             locked_pages: space.locked,
             data_pages: space.data,
         };
+        let reader = match with_domain {
+            true => self.by_domain(message.words[2]),
+            false => self.caller(message),
+        };
+        if let Ok(reader) = reader {
+            self.seen_by(reader, &mut status);
+        }
         let bytes = status.to_bytes();
         self.answer(message, &bytes)?;
         done(0)

@@ -6,6 +6,7 @@
 use crate::boot::block;
 use crate::dispatch::Outcome;
 use crate::manager::{done, Manager};
+use crate::pid_spaces::{is_within, PidSpace, Pids};
 use crate::prefix::{encode_entry, normal, ENTRY, FSTYPE, HEAD, NAME};
 use crate::system::{Errno, System};
 use crate::table::Slot;
@@ -17,14 +18,17 @@ use cairn_idl::errno::{EFAULT, EINVAL, ENAMETOOLONG, ENOMEM, ENOSPC, EPERM, ESRC
 use cairn_idl::fs::PREFIX_SERIAL_SHIFT;
 use cairn_idl::proc::{Credentials, SpaceKind};
 use cairn_rt::{Portal, Received};
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 
 /// CLONE_NEW bits of UNSHARE.
 const NEW_MOUNTS: u64 = 0x2_0000;
 const NEW_HOST: u64 = 0x400_0000;
 const NEW_USER: u64 = 0x1000_0000;
+const NEW_PIDS: u64 = 0x2000_0000;
+const NEW_IPC: u64 = 0x800_0000;
+const NEW_CGROUPS: u64 = 0x200_0000;
 /// Of these a child has its own from its first moment on (FORK).
-pub(crate) const OF_CHILDREN: u64 = NEW_HOST | NEW_USER;
+pub(crate) const OF_CHILDREN: u64 = NEW_HOST | NEW_USER | NEW_PIDS | NEW_IPC | NEW_CGROUPS;
 
 /// Mounts in each.
 const MOUNTS_MOST: usize = 256;
@@ -49,12 +53,45 @@ pub struct Host {
     _counted: Counted,
 }
 
+/// An IPC name space that is not the first one: its server's portal, as soon as there is one.
+#[derive(Debug)]
+pub struct IpcSpace {
+    id: u64,
+    owner: Above,
+    pub portal: Cell<Option<Portal>>,
+    _counted: Counted,
+}
+
+/// A cgroup name space that is not the first one: paths are told from the group that its maker was in.
+#[derive(Debug)]
+pub struct CgroupSpace {
+    id: u64,
+    owner: Above,
+    root: Vec<u8>,
+    _counted: Counted,
+}
+
+impl CgroupSpace {
+    /// A path from the root of all as it is told here.
+    pub fn seen(&self, path: &[u8]) -> Vec<u8> {
+        let root = self.root.strip_suffix(b"/").unwrap_or(&self.root);
+        match below(path, root) {
+            Some(b"") => b"/".to_vec(),
+            Some(rest) => rest.to_vec(),
+            None => [&b"/.."[..], path].concat(),
+        }
+    }
+}
+
 /// A name space that somebody has a file of.
 #[derive(Clone, Debug)]
 enum Any {
     Mount(Rc<Space>),
     Host(Rc<Host>),
     User(Rc<UserSpace>),
+    Pids(Rc<PidSpace>),
+    Ipc(Rc<IpcSpace>),
+    Cgroups(Rc<CgroupSpace>),
 }
 
 /// Name spaces that are kept for their files (SPACE_HOLD), in order of their numbers.
@@ -66,6 +103,9 @@ pub struct Held(Vec<(u64, u32, Any)>);
 struct Fresh {
     user: Option<(Rc<UserSpace>, Credentials)>,
     host: Option<Rc<Host>>,
+    pids: Pids,
+    ipc: Option<Rc<IpcSpace>>,
+    cgroups: Option<Rc<CgroupSpace>>,
 }
 
 #[derive(Debug, Default)]
@@ -171,6 +211,37 @@ impl<S: System> Manager<S> {
             };
             fresh.host = Some(Rc::new(host));
         }
+        if flags & NEW_PIDS != 0 {
+            let process = &self.processes[slot];
+            let above = process.child_pids.clone();
+            let counted = Counted::new(&self.counts, process.creds.euid)?;
+            self.spaces_made += 1;
+            let space = PidSpace::new(self.spaces_made, above, owner.clone(), counted);
+            fresh.pids = Some(Rc::new(space.ok_or(ENOSPC)?));
+        }
+        if flags & NEW_CGROUPS != 0 {
+            let root = self.path_of_group(slot)?;
+            let counted = Counted::new(&self.counts, self.processes[slot].creds.euid)?;
+            self.spaces_made += 1;
+            let space = CgroupSpace {
+                id: self.spaces_made,
+                owner: owner.clone(),
+                root,
+                _counted: counted,
+            };
+            fresh.cgroups = Some(Rc::new(space));
+        }
+        if flags & NEW_IPC != 0 {
+            let counted = Counted::new(&self.counts, self.processes[slot].creds.euid)?;
+            self.spaces_made += 1;
+            let space = IpcSpace {
+                id: self.spaces_made,
+                owner,
+                portal: Cell::new(None),
+                _counted: counted,
+            };
+            fresh.ipc = Some(Rc::new(space));
+        }
         Ok(fresh)
     }
 
@@ -180,6 +251,9 @@ impl<S: System> Manager<S> {
             return Ok(());
         }
         let fresh = self.fresh(child, flags)?;
+        if let Some(pids) = &fresh.pids {
+            self.processes[child].pids = Some(pids.clone());
+        }
         if let Some(creds) = self.moves(child, fresh) {
             self.processes[child].creds = creds;
         }
@@ -188,9 +262,22 @@ impl<S: System> Manager<S> {
 
     /// The process has these. → its capabilities in a new user name space.
     fn moves(&mut self, slot: Slot, fresh: Fresh) -> Option<Credentials> {
+        if fresh.ipc.is_some() {
+            self.leave_ipc(slot);
+        }
         let process = &mut self.processes[slot];
+        if fresh.ipc.is_some() {
+            process.ipc = fresh.ipc;
+        }
+        if fresh.cgroups.is_some() {
+            process.cgroups = fresh.cgroups;
+        }
         if let Some(host) = fresh.host {
             process.host = Some(host);
+        }
+        if fresh.pids.is_some() {
+            // It stays where it is itself.
+            process.child_pids = fresh.pids;
         }
         let (user, creds) = fresh.user?;
         process.user = Some(user);
@@ -244,6 +331,33 @@ impl<S: System> Manager<S> {
         }
     }
 
+    fn leave_ipc(&mut self, slot: Slot) {
+        if let Some(space) = self.processes[slot].ipc.take() {
+            self.let_go_ipc(space);
+        }
+    }
+
+    fn let_go_ipc(&mut self, space: Rc<IpcSpace>) {
+        let portal = Rc::into_inner(space).and_then(|space| space.portal.take());
+        if let Some(portal) = portal {
+            self.system.drop_kept(portal);
+        }
+    }
+
+    /// SPACE_IPC
+    pub(crate) fn space_ipc(&mut self, message: &Received, slot: Slot) -> Result<Outcome, Errno> {
+        let space = self.processes[slot].ipc.clone().ok_or(EINVAL)?;
+        if message.portals != 1 || space.portal.get().is_some() {
+            return Err(EINVAL);
+        }
+        if !self.is_capable(slot, &space.owner, SYS_ADMIN) {
+            return Err(EPERM);
+        }
+        self.system.keep()?;
+        space.portal.set(Some(Portal(message.words[7] as u32)));
+        Ok(Outcome::Kept(0))
+    }
+
     fn let_go(&mut self, space: Rc<Space>) {
         let handle = Rc::into_inner(space).and_then(|space| space.table.into_inner().handle);
         if let Some(handle) = handle {
@@ -254,6 +368,8 @@ impl<S: System> Manager<S> {
     /// The process is in no name space of its own any more, as it has ended. (It stays in its user name space: its ids are of that.)
     pub(crate) fn leave_spaces(&mut self, slot: Slot) {
         self.leave_mounts(slot);
+        self.leave_ipc(slot);
+        self.processes[slot].cgroups = None;
         self.processes[slot].host = None;
     }
 
@@ -264,8 +380,10 @@ impl<S: System> Manager<S> {
             SpaceKind::Mount => process.space.as_ref().map(|space| space.id),
             SpaceKind::Host => process.host.as_ref().map(|space| space.id),
             SpaceKind::User => process.user.as_ref().map(|space| space.id),
-            SpaceKind::Processes | SpaceKind::Ipc => None,
-            SpaceKind::Network | SpaceKind::Cgroup => None,
+            SpaceKind::Processes => process.pids.as_ref().map(|space| space.id),
+            SpaceKind::Ipc => process.ipc.as_ref().map(|space| space.id),
+            SpaceKind::Cgroup => process.cgroups.as_ref().map(|space| space.id),
+            SpaceKind::Network => None,
         };
         Ok(number.unwrap_or(0))
     }
@@ -292,6 +410,9 @@ impl<S: System> Manager<S> {
             SpaceKind::Mount => process.space.clone().map(Any::Mount),
             SpaceKind::Host => process.host.clone().map(Any::Host),
             SpaceKind::User => process.user.clone().map(Any::User),
+            SpaceKind::Processes => process.pids.clone().map(Any::Pids),
+            SpaceKind::Ipc => process.ipc.clone().map(Any::Ipc),
+            SpaceKind::Cgroup => process.cgroups.clone().map(Any::Cgroups),
             _ => None,
         };
         // The first ones stay anyway.
@@ -312,8 +433,10 @@ impl<S: System> Manager<S> {
         let at = at.map_err(|_| EINVAL)?;
         self.held.0[at].1 -= 1;
         if self.held.0[at].1 == 0 {
-            if let (_, _, Any::Mount(space)) = self.held.0.remove(at) {
-                self.let_go(space);
+            match self.held.0.remove(at).2 {
+                Any::Mount(space) => self.let_go(space),
+                Any::Ipc(space) => self.let_go_ipc(space),
+                _ => {}
             }
         }
         done(0)
@@ -382,6 +505,41 @@ impl<S: System> Manager<S> {
                 self.assume_inside(slot, creds);
             }
             (SpaceKind::User, None) => return Err(EINVAL),
+            (SpaceKind::Cgroup, its) => {
+                let its = match its {
+                    Some(Any::Cgroups(space)) => Some(space),
+                    None => None,
+                    _ => return Err(EINVAL),
+                };
+                let owner = its.as_ref().and_then(|space| space.owner.clone());
+                may(&owner, SYS_ADMIN)?;
+                self.processes[slot].cgroups = its;
+            }
+            (SpaceKind::Ipc, its) => {
+                let its = match its {
+                    Some(Any::Ipc(space)) => Some(space),
+                    None => None,
+                    _ => return Err(EINVAL),
+                };
+                let owner = its.as_ref().and_then(|space| space.owner.clone());
+                may(&owner, SYS_ADMIN)?;
+                self.leave_ipc(slot);
+                self.processes[slot].ipc = its;
+            }
+            (SpaceKind::Processes, its) => {
+                let its = match its {
+                    Some(Any::Pids(space)) => Some(space),
+                    None => None,
+                    _ => return Err(EINVAL),
+                };
+                let owner = its.as_ref().and_then(|space| space.owner.clone());
+                may(&owner, SYS_ADMIN)?;
+                // Nobody's children come out of where it is itself.
+                if !is_within(&its, &self.processes[slot].pids) {
+                    return Err(EINVAL);
+                }
+                self.processes[slot].child_pids = its;
+            }
             (_, None) => may(&None, SYS_ADMIN)?,
             _ => return Err(EINVAL),
         }
@@ -395,10 +553,10 @@ impl<S: System> Manager<S> {
         own: Option<Portal>,
     ) -> Result<(u64, Option<Portal>), Errno> {
         let process = &self.processes[slot];
-        let host = match process.host {
-            Some(_) => block::OWN_HOST,
-            None => 0,
-        };
+        let bit = |is: bool, bit: u64| if is { bit } else { 0 };
+        let host = bit(process.host.is_some(), block::OWN_HOST)
+            | bit(process.pids.is_some(), block::OWN_PIDS)
+            | bit(process.child_pids.is_some(), block::CHILDREN_OWN_PIDS);
         let Some(space) = &process.space else {
             return Ok((host, own));
         };

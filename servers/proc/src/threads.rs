@@ -19,7 +19,8 @@ impl<S: System> Manager<S> {
     ) -> Result<Outcome, Errno> {
         let [_, rip, rsp, fs_base, gs_base, rdi, ..] = message.words;
         self.check_room(slot)?;
-        let tid = self.numbers.allocate(slot, true).ok_or(EAGAIN)?;
+        let pids = &self.processes[slot].pids;
+        let tid = self.numbers.allocate_in(slot, true, pids).ok_or(EAGAIN)?;
         let process = &self.processes[slot];
         let domain = process.domain;
         let scheduling = process.scheduling_of(message.token as u32);

@@ -183,6 +183,14 @@ pub fn is_mapped(space: &Above, groups: bool, id: u32) -> bool {
     }
 }
 
+/// What an id is called there.
+pub fn named(space: &Above, groups: bool, id: u32) -> u32 {
+    match space {
+        Some(space) => inside(&space.map(groups).borrow(), id).unwrap_or(65534),
+        None => id,
+    }
+}
+
 /// The user who is 0 there.
 pub fn user_0(space: &Above) -> Option<u32> {
     match space {

@@ -152,7 +152,10 @@ impl<S: System> Manager<S> {
             }
         }
         let process = &self.processes[child];
-        let (pid, uid) = (process.pid as u64, process.creds.ruid as u64);
+        let (pid, uid) = (
+            self.as_seen(slot, process.pid) as u64,
+            process.creds.ruid as u64,
+        );
         let keep = wanted.options & WNOWAIT != 0;
         let status = match (process.ended, process.report) {
             (Some(status), _) => {
@@ -212,7 +215,6 @@ impl<S: System> Manager<S> {
         self.count_user(uid, -1);
         self.count_cgroup(slot, -1);
         self.tasks -= 1;
-        self.processes[slot].user = None;
-        self.processes.give(slot);
+        self.give_back(slot);
     }
 }

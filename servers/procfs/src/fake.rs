@@ -29,7 +29,15 @@ fn named(name: &str) -> [u8; 16] {
 }
 
 impl System for Fake {
-    fn pids(&mut self, first: u32) -> Vec<u32> {
+    fn number_for(&mut self, _: u32, number: u32) -> u32 {
+        number
+    }
+
+    fn number_of(&mut self, _: u32, number: u32) -> Option<u32> {
+        Some(number)
+    }
+
+    fn pids(&mut self, first: u32, _: u32) -> Vec<u32> {
         // One at a time, as if the answer had no more room.
         [1, 10, 20]
             .into_iter()
@@ -38,7 +46,7 @@ impl System for Fake {
             .collect()
     }
 
-    fn status(&mut self, pid: u32) -> Option<Status> {
+    fn status(&mut self, pid: u32, _: u32) -> Option<Status> {
         if self.gone.contains(&pid) {
             return None;
         }
@@ -109,7 +117,7 @@ impl System for Fake {
         }
     }
 
-    fn tids(&mut self, pid: u32) -> Vec<u32> {
+    fn tids(&mut self, pid: u32, _: u32) -> Vec<u32> {
         match pid {
             10 => vec![10, 11],
             _ => vec![pid],
@@ -135,7 +143,7 @@ impl System for Fake {
         }
     }
 
-    fn cgroup(&mut self, pid: u32) -> Option<String> {
+    fn cgroup(&mut self, pid: u32, _: u32) -> Option<String> {
         Some(if pid == 1 { "/" } else { "/a/b" }.into())
     }
 

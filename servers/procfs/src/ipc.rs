@@ -1,10 +1,12 @@
 //! /proc/sysvipc, and the limits of System V's things below /proc/sys/kernel: asked of their server.
 
 use crate::system::System;
+use crate::table::Who;
 use alloc::string::String;
 use alloc::vec::Vec;
 use cairn_idl::errno::EINVAL;
 use cairn_idl::ipc::{Kind, Limits};
+use cairn_idl::proc::SpaceKind;
 use core::fmt::Write;
 
 /// A kind of thing, and the head of its table.
@@ -34,9 +36,14 @@ pub const SEM: [Limits; 4] = [
     Limits::Semmni,
 ];
 
-pub fn list<S: System>(system: &mut S, list: List, to: &mut String) -> Option<()> {
+/// (Of the first IPC name space; who is in another one is told nothing.)
+pub fn list<S: System>(system: &mut S, who: Who, list: List, to: &mut String) -> Option<()> {
     to.push_str(list.head);
-    to.push_str(&system.ipc_list(list.kind));
+    let reader = system.pid_of(who.reader);
+    let apart = reader.and_then(|pid| system.space_id(pid, SpaceKind::Ipc));
+    if apart.unwrap_or(0) == 0 {
+        to.push_str(&system.ipc_list(list.kind));
+    }
     Some(())
 }
 

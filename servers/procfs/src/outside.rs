@@ -81,20 +81,34 @@ fn numbers(most: usize, ask: impl FnOnce(&mut [u8]) -> Result<u64, Failure>) -> 
 }
 
 impl System for Outside {
-    fn pids(&mut self, first: u32) -> Vec<u32> {
-        numbers(256, |into| self.proc().pids(first as u64, into))
+    fn pids(&mut self, first: u32, reader: u32) -> Vec<u32> {
+        numbers(256, |into| {
+            self.proc().pids(first as u64, reader.into(), into)
+        })
     }
 
-    fn status(&mut self, pid: u32) -> Option<Status> {
+    fn number_for(&mut self, domain: u32, number: u32) -> u32 {
+        let number = self.proc().number_of(domain, number.into(), 0);
+        number.map_or(0, |number| number as u32)
+    }
+
+    fn number_of(&mut self, domain: u32, number: u32) -> Option<u32> {
+        let number = self.proc().number_of(domain, number.into(), 1);
+        number.ok().map(|number| number as u32)
+    }
+
+    fn status(&mut self, pid: u32, reader: u32) -> Option<Status> {
         // Process 0 would mean ourselves.
         if pid == 0 {
             return None;
         }
-        self.proc().status(pid as u64).ok()
+        self.proc().status(pid as u64, reader.into()).ok()
     }
 
-    fn tids(&mut self, pid: u32) -> Vec<u32> {
-        numbers(1024, |into| self.proc().tids(pid as u64, into))
+    fn tids(&mut self, pid: u32, reader: u32) -> Vec<u32> {
+        numbers(1024, |into| {
+            self.proc().tids(pid as u64, reader.into(), into)
+        })
     }
 
     fn pid_of(&mut self, domain: u32) -> Option<u32> {
@@ -113,10 +127,13 @@ impl System for Outside {
         self.text(pid, 1)
     }
 
-    fn cgroup(&mut self, pid: u32) -> Option<String> {
+    fn cgroup(&mut self, pid: u32, reader: u32) -> Option<String> {
         const PATH_MAX: usize = 4096;
         let mut path = alloc::vec![0; PATH_MAX];
-        let length = self.proc().cgroup_path(pid.into(), &mut path).ok()?;
+        let length = self
+            .proc()
+            .cgroup_path(pid.into(), reader.into(), &mut path)
+            .ok()?;
         path.truncate(length as usize);
         String::from_utf8(path).ok()
     }
@@ -207,7 +224,8 @@ impl System for Outside {
     }
 
     fn mounts(&mut self, pid: u32) -> (Vec<Mount>, Vec<u8>) {
-        let mut bytes = vec![0; 4096];
+        // (As many mounts as a name space can have.)
+        let mut bytes = vec![0; 32 * 1024];
         let length = self.proc().prefixes(pid.into(), &mut bytes).unwrap_or(0);
         decode_prefixes(&bytes[..length])
     }

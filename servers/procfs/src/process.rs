@@ -27,12 +27,15 @@ fn state(status: &Status, who: Who) -> char {
         .unwrap_or('S')
 }
 
-pub fn own_link<S: System>(_: &mut S, who: Who) -> Option<Vec<u8>> {
-    (who.pid != 0).then(|| format!("{}", who.pid).into_bytes())
+pub fn own_link<S: System>(system: &mut S, who: Who) -> Option<Vec<u8>> {
+    let pid = system.number_for(who.reader, who.pid);
+    (pid != 0).then(|| format!("{pid}").into_bytes())
 }
 
-pub fn own_thread_link<S: System>(_: &mut S, who: Who) -> Option<Vec<u8>> {
-    (who.pid != 0).then(|| format!("{}/task/{}", who.pid, who.tid).into_bytes())
+pub fn own_thread_link<S: System>(system: &mut S, who: Who) -> Option<Vec<u8>> {
+    let pid = system.number_for(who.reader, who.pid);
+    let tid = system.number_for(who.reader, who.tid);
+    (pid != 0).then(|| format!("{pid}/task/{tid}").into_bytes())
 }
 
 pub fn executable<S: System>(system: &mut S, who: Who) -> Option<Vec<u8>> {
@@ -44,12 +47,13 @@ pub fn command_line<S: System>(system: &mut S, who: Who) -> Vec<u8> {
 }
 
 pub fn comm<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<()> {
-    let _ = writeln!(out, "{}", name(&system.status(who.pid)?));
+    let _ = writeln!(out, "{}", name(&system.status(who.pid, who.reader)?));
     Some(())
 }
 
 pub fn stat<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<()> {
-    let it = system.status(who.pid)?;
+    let it = system.status(who.pid, who.reader)?;
+    let tid = system.number_for(who.reader, who.tid);
     let foreground = if it.terminal == 0 {
         -1
     } else {
@@ -58,7 +62,7 @@ pub fn stat<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<()>
     let _ = write!(
         out,
         "{} ({}) {} {} {} {} {} {} 4194304 0 0 0 0 ",
-        who.tid,
+        tid,
         name(&it),
         state(&it, who),
         it.ppid,
@@ -94,7 +98,7 @@ pub fn stat<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<()>
 }
 
 pub fn statm<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<()> {
-    let it = system.status(who.pid)?;
+    let it = system.status(who.pid, who.reader)?;
     let _ = writeln!(
         out,
         "{} {} {} 0 0 {} 0",
@@ -104,12 +108,12 @@ pub fn statm<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<()
 }
 
 pub fn schedstat<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<()> {
-    let _ = writeln!(out, "{} 0 0", system.status(who.pid)?.cpu);
+    let _ = writeln!(out, "{} 0 0", system.status(who.pid, who.reader)?.cpu);
     Some(())
 }
 
 pub fn status<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<()> {
-    let it = system.status(who.pid)?;
+    let it = system.status(who.pid, who.reader)?;
     let state = match state(&it, who) {
         'R' => "R (running)",
         'D' => "D (disk sleep)",
@@ -118,11 +122,12 @@ pub fn status<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<(
         _ => "S (sleeping)",
     };
     let c = &it.creds;
+    let tid = system.number_for(who.reader, who.tid);
     let _ = write!(
         out,
         "Name:\t{}\nUmask:\t0022\nState:\t{state}\nTgid:\t{}\nNgid:\t0\nPid:\t{}\nPPid:\t{}\nTracerPid:\t0\n\
          Uid:\t{}\t{}\t{}\t{}\nGid:\t{}\t{}\t{}\t{}\nFDSize:\t64\nGroups:\t",
-        name(&it), it.pid, who.tid, it.ppid, c.ruid, c.euid, c.suid, c.euid, c.rgid, c.egid, c.sgid, c.egid,
+        name(&it), it.pid, tid, it.ppid, c.ruid, c.euid, c.suid, c.euid, c.rgid, c.egid, c.sgid, c.egid,
     );
     for group in c.groups.iter().take(c.group_count as usize) {
         let _ = write!(out, "{group} ");
@@ -130,7 +135,7 @@ pub fn status<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<(
     let _ = write!(
         out,
         "\nNStgid:\t{}\nNSpid:\t{}\nNSpgid:\t{}\nNSsid:\t{}\n",
-        it.pid, who.tid, it.pgid, it.sid
+        it.pid, tid, it.pgid, it.sid
     );
     if state != "Z (zombie)" {
         let kib = |pages: u64| pages * PAGE / 1024;
@@ -168,7 +173,7 @@ pub fn status<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<(
 }
 
 pub fn maps<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<()> {
-    let domain = system.status(who.pid)?.domain;
+    let domain = system.status(who.pid, 0)?.domain;
     // Above the program lies what serves its system calls: on Linux, the kernel.
     let maps = system.maps(domain).into_iter();
     for map in maps.filter(|map| map.start < cairn_abi::layout::PERSONALITY) {
@@ -226,14 +231,14 @@ const LIMITS: [(&str, &str); 16] = [
 
 /// Of the one tree there is the only line (cgroup v2).
 pub fn cgroup<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<()> {
-    system.status(who.pid)?;
-    let path = system.cgroup(who.pid)?;
+    system.status(who.pid, who.reader)?;
+    let path = system.cgroup(who.pid, who.reader)?;
     let _ = writeln!(out, "0::{path}");
     Some(())
 }
 
 pub fn limits<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<()> {
-    system.status(who.pid)?;
+    system.status(who.pid, who.reader)?;
     let _ = writeln!(
         out,
         "{:<26}{:<21}{:<21}{:<10}",

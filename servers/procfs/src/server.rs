@@ -113,11 +113,11 @@ impl<S: System> Procfs<S> {
     }
 
     /// The numbers that a directory lists, from one on.
-    fn numbers(&mut self, dir: Dir, who: Who, first: u32) -> Vec<u32> {
+    fn numbers(&mut self, dir: Dir, who: Who, first: u32, reader: u32) -> Vec<u32> {
         match dir {
-            Dir::Root => self.system.pids(first),
+            Dir::Root => self.system.pids(first, reader),
             Dir::Tasks => {
-                let mut tids = self.system.tids(who.pid);
+                let mut tids = self.system.tids(who.pid, reader);
                 tids.retain(|&tid| tid >= first);
                 tids
             }
@@ -130,11 +130,17 @@ impl<S: System> Procfs<S> {
             let who = Who {
                 pid: number,
                 tid: number,
-                asks: false,
+                ..Who::default()
             };
             return Node::Dir(Dir::Process, who);
         }
         Node::Dir(Dir::Task, Who { tid: number, ..who })
+    }
+
+    /// A number as the sender has it.
+    fn called(&mut self, cx: &Context, number: u32) -> String {
+        let number = self.system.number_for(cx.request.sender, number);
+        format!("{number}")
     }
 
     fn row_of(&self, kind: SpaceKind) -> usize {
@@ -164,6 +170,7 @@ impl<S: System> Procfs<S> {
         if who.pid != 0 && matches!(self.rows[index].what, What::Text(_)) {
             who.asks = self.system.pid_of(sender) == Some(who.pid);
         }
+        who.reader = sender;
         match self.rows[index].what {
             What::Fixed(text) => Ok(text.into()),
             What::Bytes(writer) => Ok(writer(&mut self.system, who)),
@@ -214,7 +221,7 @@ impl<S: System> Server for Procfs<S> {
             ..Meta::default()
         };
         if who.pid != 0 {
-            let status = self.system.status(who.pid).ok_or(MISSING)?;
+            let status = self.system.status(who.pid, 0).ok_or(MISSING)?;
             // Of one that is not dumpable only the folders that anybody may list are its user's.
             if status.dumpable == 1 || mode == s::IFDIR | 0o555 {
                 meta.uid = status.creds.euid;
@@ -249,13 +256,16 @@ impl<S: System> Server for Procfs<S> {
             return Err(MISSING);
         }
         let number = number(name).ok_or(MISSING)?;
+        if !matches!(dir, Dir::Root | Dir::Tasks) {
+            return Err(MISSING);
+        }
+        // Whom the reader calls so.
+        let reader = cx.request.sender;
+        let number = self.system.number_of(reader, number).ok_or(MISSING)?;
         // Whether a process exists is seen by the question for its owner.
         match dir {
-            Dir::Root => Ok(Self::numbered(dir, who, number)),
-            Dir::Tasks if self.system.tids(who.pid).contains(&number) => {
-                Ok(Self::numbered(dir, who, number))
-            }
-            _ => Err(MISSING),
+            Dir::Tasks if !self.system.tids(who.pid, 0).contains(&number) => Err(MISSING),
+            dir => Ok(Self::numbered(dir, who, number)),
         }
     }
 
@@ -297,9 +307,11 @@ impl<S: System> Server for Procfs<S> {
                 pid,
                 tid: pid,
                 asks: true,
+                reader: 0,
             };
         }
         self.check_guard(link, cx.request.sender)?;
+        who.reader = cx.request.sender;
         let target = writer(&mut self.system, who).ok_or(MISSING)?;
         put(&target, into)
     }
@@ -320,8 +332,8 @@ impl<S: System> Server for Procfs<S> {
         let mut at = dir;
         while at != self.root(0) {
             let name = match at {
-                Node::Dir(Dir::Process, who) => format!("{}", who.pid),
-                Node::Dir(Dir::Task, who) => format!("{}", who.tid),
+                Node::Dir(Dir::Process, who) => self.called(cx, who.pid),
+                Node::Dir(Dir::Task, who) => self.called(cx, who.tid),
                 Node::Dir(dir, _) => {
                     let is = |row: &&Row<S>| matches!(row.what, What::Dir(it) if it == dir);
                     self.rows.iter().find(is).map_or("", |row| row.name).into()
@@ -386,7 +398,7 @@ impl<S: System> Server for Procfs<S> {
         }
         position = position.max(NUMBERS);
         loop {
-            let numbers = self.numbers(dir, who, (position - NUMBERS) as u32);
+            let numbers = self.numbers(dir, who, (position - NUMBERS) as u32, cx.request.sender);
             if numbers.is_empty() {
                 return Ok(position);
             }

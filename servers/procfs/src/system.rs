@@ -56,9 +56,14 @@ pub struct Processor {
 
 pub trait System {
     /// Process numbers from `first` on, in order (some of them).
-    fn pids(&mut self, first: u32) -> Vec<u32>;
-    fn status(&mut self, pid: u32) -> Option<Status>;
-    fn tids(&mut self, pid: u32) -> Vec<u32>;
+    /// As the process of the domain `reader` has them.
+    fn pids(&mut self, first: u32, reader: u32) -> Vec<u32>;
+    fn tids(&mut self, pid: u32, reader: u32) -> Vec<u32>;
+    /// Of a process, as the one in the domain `reader` sees it; 0: as all servers do.
+    fn status(&mut self, pid: u32, reader: u32) -> Option<Status>;
+    /// What a number is called by the process in this domain (0: it has no name there); and whom that one calls so.
+    fn number_for(&mut self, domain: u32, number: u32) -> u32;
+    fn number_of(&mut self, domain: u32, number: u32) -> Option<u32>;
     /// The process that lives in this domain.
     fn pid_of(&mut self, domain: u32) -> Option<u32>;
     /// The process of this domain may look into the other one (`proc::PTRACE_ACCESS`).
@@ -68,7 +73,7 @@ pub trait System {
     /// Soft and hard limit of a resource.
     fn limit(&mut self, pid: u32, resource: u64) -> Option<[u64; 2]>;
     /// The path of a process's group.
-    fn cgroup(&mut self, pid: u32) -> Option<String>;
+    fn cgroup(&mut self, pid: u32, reader: u32) -> Option<String>;
     fn maps(&mut self, domain: u32) -> Vec<MapEntry>;
     /// The number of the name space that a process is in (`proc::SPACE_ID`); it is kept, and let go; the process of this domain comes into it.
     fn space_id(&mut self, pid: u32, kind: SpaceKind) -> Option<u64>;

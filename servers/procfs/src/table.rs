@@ -36,6 +36,8 @@ pub struct Who {
     pub tid: u32,
     /// The process asks about itself: so it runs, whatever its threads wait for.
     pub asks: bool,
+    /// The domain of who reads.
+    pub reader: u32,
 }
 
 /// Writes a text; `None` if the process is gone.
@@ -281,9 +283,9 @@ pub fn rows<S: System>() -> alloc::vec::Vec<Row<S>> {
         })),
         fixed(Kernel, "shm_rmid_forced", "0\n"),
         dir(Root, "sysvipc", Sysvipc),
-        text(Sysvipc, "msg", |s, _, to| ipc::list(s, ipc::MSG, to)),
-        text(Sysvipc, "sem", |s, _, to| ipc::list(s, ipc::SEMAPHORES, to)),
-        text(Sysvipc, "shm", |s, _, to| ipc::list(s, ipc::SHM, to)),
+        text(Sysvipc, "msg", |s, who, to| ipc::list(s, who, ipc::MSG, to)),
+        text(Sysvipc, "sem", |s, who, to| ipc::list(s, who, ipc::SEMAPHORES, to)),
+        text(Sysvipc, "shm", |s, who, to| ipc::list(s, who, ipc::SHM, to)),
         fixed(Kernel, "ngroups_max", "65536\n"),
         fixed(Kernel, "osrelease", machine::RELEASE_LINE),
         fixed(Kernel, "ostype", "Linux\n"),

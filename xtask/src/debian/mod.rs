@@ -15,10 +15,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What the root has; apt adds what these depend on.
-const PACKAGES: [&str; 44] = [
+const PACKAGES: [&str; 45] = [
     "base-files",
     "base-passwd",
     "bash",
+    "bubblewrap",
     "busybox-static",
     "bzip2",
     "coreutils",

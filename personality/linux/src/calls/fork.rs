@@ -122,6 +122,7 @@ fn create(f: &mut Frame, wish: &Wish) -> Result<u64> {
         if wish.flags & (flag::THREAD | 0x200) != 0 {
             return Err(EINVAL);
         }
+        spaces::prepare(wish.flags)?;
         if wish.flags & spaces::NEW_USER == 0 && !process().is_capable(SYS_ADMIN) {
             return Err(EPERM);
         }
@@ -407,8 +408,16 @@ fn new_identity(pid: u32, parent: u32, shared: bool) {
     let area = area();
     let process = process();
     process.pid.store(pid, Ordering::Relaxed);
+    let flags = area.birth.get().flags;
+    let apart =
+        process.children_in_pid_space.load(Ordering::Relaxed) || flags & spaces::NEW_PIDS != 0;
+    process.in_pid_space.store(apart, Ordering::Relaxed);
+    process
+        .children_in_pid_space
+        .store(apart, Ordering::Relaxed);
+    // (What its parent calls itself may not be what the child calls it.)
     process.ppid.store(
-        if area.birth.get().flags & flag::PARENT != 0 {
+        if flags & flag::PARENT != 0 || apart {
             0
         } else {
             parent

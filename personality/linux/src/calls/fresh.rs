@@ -33,6 +33,8 @@ const NO_SET_ID: i64 = 2;
 const SPACE: u64 = 1;
 const AT_ROOT: u64 = 2;
 const OWN_HOST: u64 = 4;
+const OWN_PIDS: u64 = 8;
+const CHILDREN_OWN_PIDS: u64 = 16;
 
 /// What one half tells the other.
 #[derive(Debug, Default, PartialEq)]
@@ -293,6 +295,10 @@ fn begin(frame: &mut Frame, (root, spaces): (Option<&[u8]>, u64), told: Told) ->
         space::begin(spaces & AT_ROOT != 0)?;
     }
     process().state().own_host = spaces & OWN_HOST != 0;
+    let pids = &process().in_pid_space;
+    pids.store(spaces & OWN_PIDS != 0, Ordering::Relaxed);
+    let pids = &process().children_in_pid_space;
+    pids.store(spaces & CHILDREN_OWN_PIDS != 0, Ordering::Relaxed);
     let file = described(told.file)?;
     if file.mode & s::IFMT != s::IFREG {
         return Err(EACCES);

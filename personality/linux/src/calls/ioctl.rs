@@ -3,6 +3,7 @@
 use super::descriptors::set_nonblocking;
 use super::internet;
 use super::io::usable;
+use super::spaces::{number_inside, number_outside};
 use crate::descriptors::{number, OpenFile};
 use crate::errno::{Result, ENOTTY};
 use crate::machine::area::{area, process, Frame};
@@ -13,8 +14,12 @@ use crate::signal::{bit, SIGTTOU};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use cairn_idl::fs::{self, o};
+use core::sync::atomic::Ordering;
 
 const FIONCLEX: u64 = 0x5450;
+const TIOCGPGRP: u64 = 0x540f;
+const TIOCSPGRP: u64 = 0x5410;
+const TIOCGSID: u64 = 0x5429;
 const FIOCLEX: u64 = 0x5451;
 const FIONBIO: u64 = 0x5421;
 const FIOASYNC: u64 = 0x5452;
@@ -85,6 +90,11 @@ pub fn ioctl(f: &mut Frame) -> Result<u64> {
     if request == internet::SIOCGIFCONF && internet::is_internet(&file) {
         return internet::configurations(&file, argument);
     }
+    if matches!(request, TIOCGPGRP | TIOCSPGRP | TIOCGSID)
+        && process().in_pid_space.load(Ordering::Relaxed)
+    {
+        return number_ioctl(&file, request, argument);
+    }
     let Sizes(out, input) = sizes(request);
     let part = |size: u64| match size {
         0 => Ok(UserRange::EMPTY),
@@ -100,6 +110,22 @@ pub fn ioctl(f: &mut Frame) -> Result<u64> {
         message = message.input_user(part(input)?);
     }
     message.wait(file.slot()).map(|w| w[0])
+}
+
+/// A terminal's group or session, which it knows by a number outside.
+fn number_ioctl(file: &OpenFile, request: u64, argument: u64) -> Result<u64> {
+    let blocked = area().mask() & bit(SIGTTOU) != 0;
+    let flags = u64::from(blocked) * fs::BLOCKS_TTOU;
+    let message = Request::new(&[fs::IOCTL, request, argument, flags]);
+    if request == TIOCSPGRP {
+        let number = number_outside(user::read(argument)?)?;
+        let words = message.out(&number.to_ne_bytes()).wait(file.slot())?;
+        return Ok(words[0]);
+    }
+    let mut number = [0; 4];
+    let words = message.input(&mut number).wait(file.slot())?;
+    user::write(argument, &number_inside(u32::from_ne_bytes(number)))?;
+    Ok(words[0])
 }
 
 /// Its argument leads to another structure: `devfs` gets what is to be done, start, length (bytes) and number, 64 bits each.

@@ -5,6 +5,7 @@
 use super::internet::{self, is_internet};
 use super::io;
 use super::sockets::{address_of, manager, put_name, socket_of, with_name, write_name, Passing};
+use super::spaces::{number_inside, number_outside};
 use crate::descriptors::{number, OpenFile};
 use crate::errno::*;
 use crate::frames::{self, Frames};
@@ -262,6 +263,7 @@ fn send_message(file: &OpenFile, address: u64, flags: u64) -> Result<u64> {
         Some([pid, uid, gid]) => {
             bits |= with::CREDENTIALS;
             let uid = user_space::outside_user(uid).ok_or(EINVAL)?;
+            let pid = number_outside(pid)?;
             [pid, uid, user_space::outside_group(gid).ok_or(EINVAL)?]
         }
         None => [0; 3],
@@ -524,7 +526,7 @@ fn receive_message(file: &OpenFile, address: u64, flags: u64) -> Result<u64> {
     let mut used = 0;
     if came.has(with::CREDENTIALS) {
         let mut data = [0; CREDENTIALS];
-        data[..4].copy_from_slice(&(came.words[3] as u32).to_ne_bytes());
+        data[..4].copy_from_slice(&number_inside(came.words[3] as u32).to_ne_bytes());
         let [uid, gid] = [came.words[2] as u32, (came.words[2] >> 32) as u32];
         data[4..8].copy_from_slice(&user_space::user(uid).to_ne_bytes());
         data[8..].copy_from_slice(&user_space::group(gid).to_ne_bytes());

@@ -2,6 +2,7 @@
 
 use super::internet::{self, is_internet};
 use super::sockets::{option, socket_of};
+use super::spaces::number_inside;
 use crate::errno::*;
 use crate::machine::area::Frame;
 use crate::machine::request::Request;
@@ -64,7 +65,7 @@ pub fn getsockopt(f: &mut Frame) -> Result<u64> {
         }
         PEERCRED => {
             let words = Request::new(&[local::GET_OPTION, number]).call(file.slot())?;
-            put(0, &(words[1] as u32).to_ne_bytes());
+            put(0, &number_inside(words[1] as u32).to_ne_bytes());
             put(4, &user_space::user(words[2] as u32).to_ne_bytes());
             put(8, &user_space::group((words[2] >> 32) as u32).to_ne_bytes());
             12

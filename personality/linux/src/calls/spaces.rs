@@ -1,12 +1,13 @@
 //! Name spaces: unshare, pivot_root, and mount and umount2 in a mount name space that is not the first one.
 
 use super::open::{open_directory, open_file};
+use super::sysv::MANAGER;
 use crate::descriptors::OpenFile;
 use crate::errno::{Result, EBUSY, EINVAL, ENODEV, ENOENT, ENOTDIR, ENOTTY, EOPNOTSUPP, EPERM};
 use crate::machine::area::{process, Frame};
-use crate::machine::published;
 use crate::machine::request::Request;
 use crate::machine::user::UserString;
+use crate::machine::{gate, published};
 use crate::path::{self, AT_FDCWD};
 use crate::space::{self, below, split, Mount};
 use crate::user_space;
@@ -16,13 +17,17 @@ use cairn_abi::layout::linux_slot;
 use cairn_idl::capability::SYS_ADMIN;
 use cairn_idl::fs::{self, bind, kind, o, s};
 use cairn_idl::mounts::mount;
-use cairn_idl::proc;
+use cairn_idl::{ipc, proc};
+use core::sync::atomic::Ordering;
 
 pub const NEW_MOUNTS: u64 = 0x2_0000;
 pub const NEW_HOST: u64 = 0x400_0000;
 pub const NEW_USER: u64 = 0x1000_0000;
+pub const NEW_PIDS: u64 = 0x2000_0000;
+pub const NEW_IPC: u64 = 0x800_0000;
+pub const NEW_CGROUPS: u64 = 0x200_0000;
 /// All kinds that there are.
-pub const ALL: u64 = NEW_MOUNTS | NEW_HOST | NEW_USER;
+pub const ALL: u64 = NEW_MOUNTS | NEW_HOST | NEW_USER | NEW_PIDS | NEW_IPC | NEW_CGROUPS;
 /// CLONE_FS, CLONE_FILES, CLONE_SYSVSEM: processes share none of these but with their threads.
 const OWN_ANYWAY: u64 = 0x200 | 0x400 | 0x4_0000;
 
@@ -48,10 +53,12 @@ pub fn unshare(f: &mut Frame) -> Result<u64> {
     if flags & NEW_USER == 0 && !process().is_capable(SYS_ADMIN) {
         return Err(EPERM);
     }
+    prepare(flags)?;
     if flags & NEW_MOUNTS != 0 {
         return new_mounts(flags).map(|()| 0);
     }
     Request::new(&[proc::UNSHARE, flags]).call(linux_slot::PROC)?;
+    children_apart(flags);
     arrive(flags).map(|()| 0)
 }
 
@@ -69,10 +76,62 @@ fn arrive(flags: u64) -> Result<()> {
     if flags & NEW_HOST != 0 {
         process().state().own_host = true;
     }
-    match flags & NEW_USER {
-        0 => Ok(()),
-        _ => user_space::enter(),
+    if flags & NEW_USER != 0 {
+        user_space::enter()?;
     }
+    match flags & NEW_IPC {
+        0 => Ok(()),
+        _ => new_ipc(),
+    }
+}
+
+/// Before name spaces are left: what one needs of them to make others.
+pub fn prepare(flags: u64) -> Result<()> {
+    match flags & NEW_IPC {
+        0 => Ok(()),
+        _ => path::scheme(MANAGER).map(|_| ()).map_err(|_| EINVAL),
+    }
+}
+
+/// The process's IPC name space is a new one of the server's.
+fn new_ipc() -> Result<()> {
+    path::make_room()?;
+    let words = Request::new(&[ipc::SPACE]).brings(1);
+    let slot = words.call(path::scheme(MANAGER)?)?[7] as u32;
+    let told = Request::new(&[proc::SPACE_IPC]).pass(slot);
+    let told = told.call(linux_slot::PROC);
+    gate::close(slot);
+    told?;
+    path::forget_scheme(MANAGER);
+    Ok(())
+}
+
+/// After unshare(2) children are in another PID name space, the process stays.
+fn children_apart(flags: u64) {
+    if flags & NEW_PIDS != 0 {
+        let process = process();
+        process.children_in_pid_space.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A number of a process as other servers have it, of one that the program says; ESRCH: nobody's.
+pub fn number_outside(number: u32) -> Result<u32> {
+    number_of(number, true)
+}
+
+/// The other way; 0: it has no name here.
+pub fn number_inside(number: u32) -> u32 {
+    number_of(number, false).unwrap_or(0)
+}
+
+#[inline]
+fn number_of(number: u32, outside: bool) -> Result<u32> {
+    if !process().in_pid_space.load(Ordering::Relaxed) || number == 0 {
+        return Ok(number);
+    }
+    let words = [proc::NUMBER, number.into(), outside.into()];
+    let words = Request::new(&words).call(linux_slot::PROC)?;
+    Ok(words[0] as u32)
 }
 
 /// What files of name spaces are asked (/proc/PID/ns): to come into theirs (not a number of Linux's), and of which kind it is.
@@ -97,6 +156,12 @@ pub fn setns(f: &mut Frame) -> Result<u64> {
     match kind {
         NEW_MOUNTS if space != 0 => space::come(space)?,
         NEW_HOST | NEW_USER => arrive(kind)?,
+        NEW_IPC => path::forget_scheme(MANAGER),
+        NEW_PIDS => {
+            let apart = space != 0;
+            let children = &process().children_in_pid_space;
+            children.store(apart, Ordering::Relaxed);
+        }
         _ => {}
     }
     Ok(0)
@@ -147,6 +212,7 @@ fn new_mounts(flags: u64) -> Result<()> {
     let stands = stands.and_then(|place| path::as_seen(&place).ok());
     let (root, mounts) = present()?;
     let words = Request::new(&[proc::UNSHARE, flags]).call(linux_slot::PROC)?;
+    children_apart(flags);
     arrive(flags)?;
     let number = space::number()?;
     let handle = space::bind(root, bind::WITH_MOUNTS, number, 0)?;

@@ -374,3 +374,109 @@ fn a_file_keeps_a_name_space_that_others_come_into() {
     assert_eq!(w.m.counts.all(), 0);
     check(&w);
 }
+
+const NEW_PIDS: u64 = 0x2000_0000;
+
+/// A child with flags of FORK: its number outside.
+fn fork_apart(w: &mut World, parent: u64, flags: u64) -> u64 {
+    let before: Vec<u32> =
+        w.m.processes
+            .slots()
+            .map(|slot| w.m.processes[slot].pid)
+            .collect();
+    assert!(w.call(parent, &[FORK, 0, 0, 0, 0, flags, 17]).result() >= 0);
+    let new = w.m.processes.slots().map(|slot| w.m.processes[slot].pid);
+    let new: Vec<u32> = new.filter(|pid| !before.contains(pid)).collect();
+    new[0].into()
+}
+
+fn ids(w: &mut World, pid: u64, of: u64) -> Vec<u64> {
+    w.call(pid, &[IDS, of]).words().to_vec()
+}
+
+#[test]
+fn a_pid_name_space_has_numbers_of_its_own() {
+    let mut w = World::new();
+    let a = w.fork(1);
+    let init = fork_apart(&mut w, a, NEW_PIDS);
+    assert_eq!(ids(&mut w, init, 0)[..4], [1, 0, 0, 0]);
+    assert_eq!(w.call(init, &[FORK, 0, 0, 0, 0, 0, 17]).result(), 2);
+    let child = fork_apart(&mut w, init, 0);
+    assert_eq!(ids(&mut w, child, 0)[..2], [3, 1]);
+    assert_eq!(ids(&mut w, init, 3)[..2], [3, 1]);
+    assert_eq!(ids(&mut w, a, child)[..2], [child, init]);
+    // Nobody outside is there for it; it is there for those outside.
+    assert_eq!(w.call(init, &[IDS, child]).result(), -ESRCH);
+    assert_eq!(w.call(init, &[KILL, child, 0]).result(), -ESRCH);
+    assert_eq!(w.call(child, &[SETSID]).result(), 3);
+    assert_eq!(ids(&mut w, child, 0)[2..4], [3, 3]);
+    let outside = |w: &mut World, pid, number, way| w.call(pid, &[NUMBER, number, way]).result();
+    assert_eq!(outside(&mut w, init, 3, 1), child as i64);
+    assert_eq!(outside(&mut w, init, child, 0), 3);
+    assert_eq!(outside(&mut w, init, a, 0), 0);
+    assert_eq!(outside(&mut w, init, 77, 1), -ESRCH);
+    assert_eq!(outside(&mut w, a, child, 0), child as i64);
+    // What it waits for it knows by its own numbers.
+    w.exit(child, 0);
+    assert_eq!(w.call(init, &[WAIT, 1, 3, 4]).result(), 3);
+    assert_eq!(w.call(init, &[IDS, 3]).result(), -ESRCH);
+    check(&w);
+}
+
+#[test]
+fn a_pid_name_space_ends_with_its_first_process() {
+    let mut w = World::new();
+    let a = w.fork(1);
+    let init = fork_apart(&mut w, a, NEW_PIDS);
+    let child = fork_apart(&mut w, init, 0);
+    let grandchild = fork_apart(&mut w, child, 0);
+    let deeper = fork_apart(&mut w, child, NEW_PIDS);
+    let below = fork_apart(&mut w, deeper, 0);
+    // Orphans are its first process's.
+    w.exit(child, 0);
+    assert_eq!(ids(&mut w, a, grandchild)[1], init);
+    assert_eq!(ids(&mut w, grandchild, 0)[1], 1);
+    // Nobody in it ends it.
+    assert_eq!(w.call(grandchild, &[KILL, 1, 9]).result(), 0);
+    assert_eq!(w.call(below, &[KILL, 1, 9]).result(), 0);
+    assert_eq!(w.call(init, &[KILL, 1, 15]).result(), 0);
+    assert_eq!(ids(&mut w, a, below)[1], deeper);
+    assert_eq!(w.call(a, &[KILL, init, 15]).result(), 0);
+    assert_eq!(ids(&mut w, a, init)[0], init);
+    assert_eq!(w.call(a, &[KILL, init, 9]).result(), 0);
+    for gone in [grandchild, deeper, below] {
+        assert_eq!(w.call(a, &[IDS, gone]).result(), -ESRCH);
+    }
+    assert_eq!(w.call(a, &[WAIT, 1, init, 4]).result(), init as i64);
+    assert_eq!(w.m.counts.all(), 0);
+    check(&w);
+}
+
+#[test]
+fn children_are_in_another_pid_name_space_after_unshare() {
+    let mut w = World::new();
+    let (a, b) = (w.fork(1), w.fork(1));
+    assert_eq!(w.call(a, &[UNSHARE, NEW_PIDS]).result(), 0);
+    assert_eq!(ids(&mut w, a, 0)[0], a);
+    let first = fork_apart(&mut w, a, 0);
+    let second = fork_apart(&mut w, a, 0);
+    assert_eq!(ids(&mut w, first, 0)[..2], [1, 0]);
+    assert_eq!(ids(&mut w, second, 0)[..2], [2, 0]);
+    // Others come by its file, and not out of their own.
+    let kind = SpaceKind::Processes.word();
+    let id = w
+        .component(role::INSPECT, b"", &[SPACE_ID, first, kind])
+        .words()[1];
+    let spaces = |w: &mut World, words: &[u64]| w.component(role::SPACES, b"", words).result();
+    assert_eq!(spaces(&mut w, &[SPACE_HOLD, first, kind, id]), 0);
+    let domains = [b, first].map(|pid| u64::from(w.domain(pid).id));
+    assert_eq!(spaces(&mut w, &[SPACE_ENTER, domains[1], kind, 0]), -EINVAL);
+    assert_eq!(spaces(&mut w, &[SPACE_ENTER, domains[0], kind, id]), 0);
+    let third = fork_apart(&mut w, b, 0);
+    assert_eq!(ids(&mut w, third, 0)[..2], [3, 0]);
+    assert_eq!(spaces(&mut w, &[SPACE_DROP, kind, id]), 0);
+    w.exit(first, 0);
+    assert_eq!(w.call(a, &[IDS, third]).result(), -ESRCH);
+    assert_eq!(w.call(a, &[FORK, 0, 0, 0, 0, 0, 17]).result(), -ENOMEM);
+    check(&w);
+}
