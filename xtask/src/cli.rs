@@ -227,7 +227,7 @@ pub struct Machine {
     /// Give the machine an IOMMU (Intel's), with these of QEMU's properties for it; virtio devices are behind it like all others
     #[arg(long, value_name = "PROPERTIES", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub iommu: Option<String>,
-    /// A network link: `none`, `user` (the network of this computer, as QEMU's user mode reaches it; `user,OPTIONS` in QEMU's notation), `dgram=PATH` (an end of `./cairn wire`) (repeatable) [default: none]
+    /// A network link: `none`, `user` (the network of this computer, as QEMU's user mode reaches it; `user,OPTIONS` in QEMU's notation), `dgram=PATH` (an end of `./cairn wire`) (repeatable) [default: user where `run` has a terminal, otherwise none]
     #[arg(long, value_name = "KIND", value_parser = link::named)]
     pub net: Vec<Net>,
     /// Record the first link's frames into FILE, and further links' into FILE.1 and so on (tcpdump and wireshark read them)

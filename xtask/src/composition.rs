@@ -62,6 +62,15 @@ pub fn with_devices(standard: &str, machine: &Machine) -> Result<String> {
              portals = {{ pci = {{ to = \"pci\", badge = {badge:#x} }}, irq = {{ message = true }}, dma = {{ to = \"vm\", badge = {driver} }} }}\n"
         ));
     }
+    if links > 0 {
+        let portals: Vec<String> = (0..links)
+            .map(|number| format!("eth{number} = {{ to = \"eth{number}\" }}"))
+            .collect();
+        text.push_str(&format!(
+            "\n[[grant]]\ncomponent = \"net\"\nportals = {{ {} }}\n",
+            portals.join(", ")
+        ));
+    }
     Ok(text)
 }
 
@@ -203,6 +212,8 @@ mod tests {
         let manifest = cairn_manifest::parse(&text).unwrap();
         let names = ["pci", "eth0", "eth1"].map(|n| manifest.component(n).is_some());
         assert_eq!(names, [true, true, false]);
+        let net = &manifest.components[manifest.component("net").unwrap()];
+        assert!(net.portals.contains_key("eth0"));
         // The bus is there once.
         machine.disks = vec![Disk::Scratch("a".into())];
         machine.net = vec![link::Net::User(String::new()); 2];

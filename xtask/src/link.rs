@@ -1,13 +1,15 @@
-//! The machine's network links: `--net`, lines `# link: wire` of `--with`'s file, and what QEMU must know of them.
+//! The machine's network links: `--net`, lines `# link: wire` (or what `--net` takes) of `--with`'s file, and what QEMU must know of them.
 
 use crate::cli::Machine;
 use crate::machine::{option_path, Boot};
 use crate::wire::End;
-use anyhow::{Context, Result};
+use anyhow::{Context, Error, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// In front of what a file asks for.
+const MARK: &str = "# link: ";
 /// Most links of a machine.
 pub const MOST: usize = 4;
 
@@ -38,6 +40,12 @@ pub fn links(machine: &Machine) -> impl Iterator<Item = &Net> {
     machine.net.iter().filter(|net| **net != Net::None)
 }
 
+/// Who answers questions for names: QEMU's own server, where there is one.
+pub fn name_server(machine: &Machine) -> Option<&'static str> {
+    let user = links(machine).any(|net| matches!(net, Net::User(_)));
+    user.then_some("10.0.2.3")
+}
+
 /// The end of a native test's wire, in the folder of its run.
 pub fn wire(run: &Path) -> End {
     End::of(&run.join("wire"))
@@ -45,7 +53,18 @@ pub fn wire(run: &Path) -> End {
 
 /// Whether a file asks for a wire.
 pub fn wants_wire(text: &str) -> bool {
-    text.lines().any(|line| line.trim_end() == "# link: wire")
+    let mut asked = text.lines().filter_map(|line| line.strip_prefix(MARK));
+    asked.any(|asked| asked.trim_end() == "wire")
+}
+
+/// As QEMU says it.
+fn backend(net: &Net) -> String {
+    match net {
+        Net::None => String::new(),
+        Net::User(options) if options.is_empty() => "user".to_string(),
+        Net::User(options) => format!("user,{options}"),
+        Net::Dgram(path) => dgram(&End::of(path)),
+    }
 }
 
 fn dgram(end: &End) -> String {
@@ -56,19 +75,16 @@ fn dgram(end: &End) -> String {
 
 /// Add the links to QEMU's command line.
 pub fn attach(command: &mut Command, boot: &Boot, machine: &Machine) -> Result<()> {
-    let mut backends: Vec<String> = links(machine)
-        .map(|net| match net {
-            Net::None => String::new(),
-            Net::User(options) if options.is_empty() => "user".to_string(),
-            Net::User(options) => format!("user,{options}"),
-            Net::Dgram(path) => dgram(&End::of(path)),
-        })
-        .collect();
+    let mut backends: Vec<String> = links(machine).map(backend).collect();
     if let Some(file) = &machine.with {
         let text =
             fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-        if wants_wire(&text) {
-            backends.push(dgram(&wire(&boot.run)));
+        let asked = text.lines().filter_map(|line| line.strip_prefix(MARK));
+        for asked in asked.map(str::trim) {
+            backends.push(match asked {
+                "wire" => dgram(&wire(&boot.run)),
+                other => backend(&named(other).map_err(Error::msg)?),
+            });
         }
     }
     for (number, backend) in backends.iter().enumerate() {

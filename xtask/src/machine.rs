@@ -170,6 +170,9 @@ pub fn qemu(boot: &Boot, machine: &Machine, deterministic: bool, words: &str) ->
     for mount in &machine.mounts {
         line = format!("{line} disk-mount={}:{}", mount.first, mount.second);
     }
+    if let Some(server) = link::name_server(machine) {
+        line = format!("{line} nameserver={server}");
+    }
     if let Some(append) = &machine.append {
         line = format!("{line} {append}");
     }

@@ -1,6 +1,7 @@
 //! `./cairn run`: a machine on this terminal.
 
 use crate::cli::{self, System};
+use crate::link::Net;
 use crate::log::Log;
 use crate::machine::{self, Boot};
 use crate::verdict;
@@ -28,9 +29,13 @@ impl Drop for Saved {
 }
 
 pub fn run(arguments: &cli::Run) -> Result<u8> {
-    let boot = Boot::prepare("run", &arguments.machine)?;
     let interactive = !arguments.headless && std::io::stdin().is_terminal();
-    let mut command = machine::qemu(&boot, &arguments.machine, false, &words())?;
+    let mut machine = arguments.machine.clone();
+    if interactive && machine.net.is_empty() && machine.system == System::Cairn {
+        machine.net.push(Net::User(String::new()));
+    }
+    let boot = Boot::prepare("run", &machine)?;
+    let mut command = machine::qemu(&boot, &machine, false, &words())?;
     if arguments.headless {
         command
             .args(["-serial", "stdio", "-monitor", "none"])

@@ -25,6 +25,7 @@ pub fn prepare() -> Words {
         name_host();
         // A failure is not fatal: there may be no network.
         let _ = sys::raise_loopback();
+        name_servers(words_of(&line, "nameserver"));
     }
     let line = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();
     let environment: HashMap<String, String> = std::env::vars_os()
@@ -66,6 +67,18 @@ fn mount_missing() {
 fn name_host() {
     if let Ok(name) = std::fs::read_to_string("/etc/hostname") {
         let _ = std::fs::write("/proc/sys/kernel/hostname", name.trim());
+    }
+}
+
+/// Who is asked for names, unless the root says so itself.
+fn name_servers<'a>(servers: impl Iterator<Item = &'a str>) {
+    let lines: String = servers
+        .map(|server| format!("nameserver {server}\n"))
+        .collect();
+    let file = "/etc/resolv.conf";
+    if !lines.is_empty() && !Path::new(file).exists() {
+        // Where the root cannot be written, numbers still do.
+        let _ = std::fs::write(file, lines);
     }
 }
 

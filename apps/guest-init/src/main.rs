@@ -4,7 +4,7 @@
 //! `mode=exec`: commands from the development host over the second serial port (`cairn-hostlink`).
 //!
 //! The words come from the kernel command line: as environment variables (both kernels hand unknown `name=value` words to the first
-//! process that way), or from `/proc/cmdline`. Further words: `rows=` and `cols=`, the size of the host's terminal; `term=`, its kind.
+//! process that way), or from `/proc/cmdline`. Further words: `rows=` and `cols=`, the size of the host's terminal; `term=`, its kind; `nameserver=`, who is asked for names if `/etc/resolv.conf` is not there.
 //!
 //! One thread, no allocation after `fork` in the child that could matter, and only old system calls: this program must work early
 //! in a system's life.

@@ -276,7 +276,9 @@ impl Net {
         if length > 65_535 - HEADER {
             return fail(EMSGSIZE);
         }
-        let (to, header, way) = self.sending(cx, index, sent)?;
+        let (to, mut header, way) = self.sending(cx, index, sent)?;
+        // What does not fit goes in pieces (of IPv4), as on Linux without IP_PMTUDISC_DO.
+        header.whole &= header.length() + HEADER + length <= way.mtu as usize;
         if to.port == 0 {
             return fail(EINVAL);
         }

@@ -3,11 +3,13 @@
 //! An interface is `lo` or a [`Device`]. What `lo` is given waits in its queue until [`crate::Net::pump`] takes it in again; what a device receives goes to [`crate::Net::input`].
 
 use crate::address::Address;
+use crate::link::Change;
 use crate::packet::Packet;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use cairn_resmgr::Context;
+use cairn_rt::Received;
 use cairn_tcp::time::Time;
 
 /// `lo`'s number; others follow.
@@ -31,6 +33,23 @@ pub mod flag {
 pub trait Device {
     /// Send it to this neighbour, or drop it.
     fn send(&mut self, cx: &mut Context, packet: Packet, next_hop: Address);
+    /// The next packet that has come.
+    fn receive(&mut self, cx: &mut Context, now: Time) -> Option<Packet> {
+        let _ = (cx, now);
+        None
+    }
+    /// One of its pulses.
+    fn pulse(&mut self, pulse: &Received) {
+        let _ = pulse;
+    }
+    /// What has become of its address since.
+    fn change(&mut self) -> Option<Change> {
+        None
+    }
+    /// Is there a carrier?
+    fn is_up(&self) -> bool {
+        true
+    }
     /// Its timer has come.
     fn time_passes(&mut self, cx: &mut Context, now: Time) {
         let _ = (cx, now);
@@ -126,9 +145,11 @@ impl Interface {
         matches!(&self.link, Link::Loopback { queue, .. } if !queue.is_empty())
     }
 
-    pub fn time_passes(&mut self, cx: &mut Context, now: Time) {
-        if let Link::Device(device) = &mut self.link {
-            device.time_passes(cx, now);
+    /// What leads to other machines, if it is not `lo`.
+    pub fn device(&mut self) -> Option<&mut dyn Device> {
+        match &mut self.link {
+            Link::Device(device) => Some(&mut **device),
+            Link::Loopback { .. } => None,
         }
     }
 

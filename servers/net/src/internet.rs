@@ -67,6 +67,9 @@ impl Net {
 
     /// When to look at timers again.
     pub(crate) fn alarm(&mut self, cx: &mut Context) {
+        if !self.links.is_empty() {
+            self.set_link_timers();
+        }
         let first = self.timers.first();
         if first != Time::NEVER {
             cx.wake_by(first.0.saturating_mul(1000));
@@ -81,16 +84,9 @@ impl Net {
                 Some(Owner::Stream(at)) => self.stream_time_passes(cx, at),
                 Some(Owner::Half(at)) => self.half_time_passes(cx, at),
                 Some(Owner::Wait(at)) => self.wait_time_passes(cx, at),
-                Some(Owner::Interface(number)) => self.device_time_passes(cx, number),
+                Some(Owner::Interface(number)) => self.link_time_passes(cx, number),
                 None => break,
             }
-        }
-    }
-
-    fn device_time_passes(&mut self, cx: &mut Context, number: u32) {
-        let now = self.time;
-        if let Some(interface) = self.interfaces.get_mut(number) {
-            interface.time_passes(cx, now);
         }
     }
 

@@ -5,7 +5,7 @@
 
 extern crate alloc;
 
-use cairn_net::Net;
+use cairn_net::{link, Net};
 use cairn_resmgr::event::serve;
 use cairn_resmgr::{Manager, Native};
 use cairn_rt::{entropy, startup};
@@ -17,9 +17,7 @@ fn random() -> u64 {
 }
 
 fn main() -> ! {
-    serve(
-        &mut Manager::new(b"net:"),
-        &mut Net::new(startup::portal("proc"), random),
-        &mut Native::new(),
-    )
+    let mut net = Net::new(startup::portal("proc"), random);
+    link::native::attach_all(&mut net, random);
+    serve(&mut Manager::new(b"net:"), &mut net, &mut Native::new())
 }

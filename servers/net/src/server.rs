@@ -4,6 +4,7 @@ use crate::address::{Address, Endpoint};
 use crate::datagram::Datagram;
 use crate::hash::{Key, Map};
 use crate::interface::Interfaces;
+use crate::link::Attached;
 use crate::listener::Half;
 use crate::packet::protocol;
 use crate::ports::Ports;
@@ -22,7 +23,7 @@ use cairn_resmgr::server::Answer;
 use cairn_resmgr::timeouts::Timeouts;
 use cairn_resmgr::{Context, Data, Failure, Handle, Handles, Meta, Opened, Readiness, Server};
 use cairn_rt::channel::Reply;
-use cairn_rt::{Message, Portal};
+use cairn_rt::{Message, Portal, Received};
 use cairn_slab::Slab;
 use cairn_tcp::connection::Error;
 use cairn_tcp::secret::{Ends, Secret};
@@ -81,6 +82,8 @@ pub struct Net {
     pub(crate) ports: Ports,
     pub(crate) timers: Timers,
     pub interfaces: Interfaces,
+    /// Those of them that are links.
+    pub(crate) links: Vec<Attached>,
     pub(crate) secret: Secret,
     pub(crate) hash_key: Key,
     random: fn() -> u64,
@@ -138,6 +141,7 @@ impl Net {
             ports: Ports::new(key()),
             timers: Timers::default(),
             interfaces: Interfaces::default(),
+            links: Vec::new(),
             secret: Secret::new(number.to_le_bytes()),
             hash_key: key(),
             random,
@@ -890,6 +894,13 @@ impl Server for Net {
 
     fn cancelled(&mut self, cx: &mut Context) {
         self.timeouts.ended(cx.request.token);
+    }
+
+    fn pulse(&mut self, cx: &mut Context, pulse: &Received) {
+        self.begin(cx);
+        self.link_pulse(cx, pulse);
+        self.pump(cx);
+        self.alarm(cx);
     }
 
     fn tick(&mut self, cx: &mut Context) {

@@ -1,0 +1,357 @@
+//! A device of Ethernet: frames of a [`Port`], between which and IP are neighbours, fragments and the DHCP client.
+
+use super::{for_dhcp, Change};
+use crate::address::Address;
+use crate::interface::Device;
+use crate::packet::{protocol, Header, Packet, IPV4};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use cairn_ethernet::arp::{Due, Neighbours, Next};
+use cairn_ethernet::dhcp::{self, Client, Event};
+use cairn_ethernet::fragments::{checksum, Fragments, Outcome};
+use cairn_ethernet::frame::{self, Arp, Kind, HEADER};
+use cairn_ethernet::{Ip, Mac, BROADCAST, NEVER};
+use cairn_resmgr::Context;
+use cairn_rt::Received;
+use cairn_tcp::time::Time;
+
+/// Frames that are taken in together, whatever they are; then others have their turn.
+const ROUND: usize = 64;
+/// Frames that wait for room at the port.
+const BACKLOG: usize = 512;
+
+/// Where frames go and come from.
+pub trait Port {
+    fn mac(&self) -> Mac;
+    fn mtu(&self) -> usize;
+    fn is_up(&self) -> bool;
+    /// The next frame.
+    fn receive(&mut self) -> Option<Vec<u8>>;
+    /// False: there is no room now, and [`Port::pulse`] tells of some.
+    fn send(&mut self, frame: &[u8]) -> bool;
+    fn pulse(&mut self, pulse: &Received);
+}
+
+pub struct Ethernet<P> {
+    port: P,
+    neighbours: Neighbours<Packet>,
+    fragments: Fragments,
+    client: Client,
+    random: fn() -> u64,
+    own: Option<(Ip, u32)>,
+    was_up: bool,
+    backlog: VecDeque<Vec<u8>>,
+    changes: VecDeque<Change>,
+    /// When the present request came.
+    now: u64,
+    /// How many frames may be taken in yet, before others have their turn.
+    budget: usize,
+}
+
+impl<P: Port> Ethernet<P> {
+    pub fn new(port: P, random: fn() -> u64) -> Ethernet<P> {
+        Ethernet {
+            neighbours: Neighbours::default(),
+            fragments: Fragments::default(),
+            client: Client::new(port.mac(), 0),
+            random,
+            own: None,
+            was_up: port.is_up(),
+            backlog: VecDeque::new(),
+            changes: VecDeque::new(),
+            now: 0,
+            budget: ROUND,
+            port,
+        }
+    }
+
+    pub fn port(&mut self) -> &mut P {
+        &mut self.port
+    }
+
+    fn put(&mut self, frame: &[u8]) {
+        if self.backlog.is_empty() && self.port.send(frame) {
+            return;
+        }
+        let mut own = Vec::new();
+        let room = self.backlog.len() < BACKLOG && self.backlog.try_reserve(1).is_ok();
+        if room && own.try_reserve_exact(frame.len()).is_ok() {
+            own.extend_from_slice(frame);
+            self.backlog.push_back(own);
+        }
+    }
+
+    fn put_backlog(&mut self) {
+        while let Some(frame) = self.backlog.front() {
+            if !self.port.send(frame) {
+                return;
+            }
+            self.backlog.pop_front();
+        }
+    }
+
+    /// A packet for this station, in as many pieces as it takes.
+    fn put_packet(&mut self, mut packet: Packet, to: Mac) {
+        let mac = self.port.mac();
+        let kind = match packet.bytes().first().map(|first| first >> 4) {
+            Some(4) => Kind::Ipv4,
+            _ => Kind::Ipv6,
+        };
+        if packet.bytes().len() > self.port.mtu() {
+            if kind == Kind::Ipv4 {
+                self.put_pieces(packet.bytes(), to);
+            }
+            return;
+        }
+        if let Some(header) = packet.prepend(HEADER) {
+            frame::write_header(header, to, mac, kind);
+            self.put(packet.bytes());
+        }
+    }
+
+    /// RFC 791, 3.2. (Who forbids it has been told of the MTU by its way.)
+    fn put_pieces(&mut self, packet: &[u8], to: Mac) {
+        let Some((head, payload)) = packet.split_first_chunk::<IPV4>() else {
+            return;
+        };
+        // This machine's packets have no options.
+        if head[0] != 0x45 || head[6] & 0x40 != 0 {
+            return;
+        }
+        let each = (self.port.mtu() - IPV4) / 8 * 8;
+        let mac = self.port.mac();
+        let mut bytes = Vec::new();
+        if bytes.try_reserve_exact(HEADER + IPV4 + each).is_err() {
+            return;
+        }
+        for (i, piece) in payload.chunks(each).enumerate() {
+            let more = (i + 1) * each < payload.len();
+            bytes.clear();
+            bytes.resize(HEADER, 0);
+            frame::write_header(&mut bytes, to, mac, Kind::Ipv4);
+            bytes.extend_from_slice(head);
+            bytes.extend_from_slice(piece);
+            let own = &mut bytes[HEADER..];
+            own[2..4].copy_from_slice(&((IPV4 + piece.len()) as u16).to_be_bytes());
+            let flags = (i * each / 8) as u16 | u16::from(more) << 13;
+            own[6..8].copy_from_slice(&flags.to_be_bytes());
+            own[10..12].fill(0);
+            let sum = checksum(&own[..IPV4]);
+            own[10..12].copy_from_slice(&sum.to_be_bytes());
+            self.put(&bytes);
+        }
+    }
+
+    fn ask(&mut self, ip: Ip, known: Option<Mac>) {
+        let sender = (self.port.mac(), self.own.map_or([0; 4], |own| own.0));
+        let question = Arp {
+            request: true,
+            sender,
+            target: ([0; 6], ip),
+        };
+        self.put(&frame::arp(&question, known));
+    }
+
+    fn arp_arrives(&mut self, bytes: &[u8]) {
+        let Some(message) = frame::parse_arp(bytes) else {
+            return;
+        };
+        let Some((own, _)) = self.own else { return };
+        let (mac, ip) = message.sender;
+        // Who has this machine's own address is not asked about it.
+        if ip != own {
+            for packet in self.neighbours.heard(self.now, ip, mac) {
+                self.put_packet(packet, mac);
+            }
+        }
+        if message.request && message.target.1 == own && ip != own {
+            let answer = Arp {
+                request: false,
+                sender: (self.port.mac(), own),
+                target: message.sender,
+            };
+            self.put(&frame::arp(&answer, None));
+        }
+    }
+
+    /// The station's address, if it needs no asking.
+    fn group(&self, to: &Address) -> Option<Mac> {
+        let Some(ip) = to.as_v4() else {
+            return to.is_multicast().then(|| frame::group_v6(to.0));
+        };
+        let all = self.own.is_some_and(|(own, bits)| {
+            let host = (!0u32).checked_shr(bits).unwrap_or(0);
+            let (ip, own) = (u32::from_be_bytes(ip), u32::from_be_bytes(own));
+            bits < 31 && (ip ^ own) & !host == 0 && ip & host == host
+        });
+        match to.is_multicast() {
+            true => Some(frame::group_v4(ip)),
+            false => (to.is_broadcast() || all).then_some(BROADCAST),
+        }
+    }
+
+    fn dhcp_event(&mut self, event: Option<Event>) {
+        let change = match event {
+            Some(Event::Configured(lease)) => {
+                self.own = Some((lease.address, lease.bits));
+                Change::Configured(lease)
+            }
+            Some(Event::Lost) => {
+                self.own = None;
+                Change::Lost
+            }
+            None => return,
+        };
+        self.changes.push_back(change);
+    }
+
+    fn send_dhcp(&mut self, message: &dhcp::Message) {
+        let to = message.destination.unwrap_or([255; 4]);
+        let header = Header {
+            source: Address::v4(message.source.unwrap_or([0; 4])),
+            destination: Address::v4(to),
+            protocol: protocol::UDP,
+            ttl: 64,
+            ..Header::default()
+        };
+        let length = 8 + message.bytes.len();
+        let Some(mut packet) = Packet::new(&header, length, self.now as u16) else {
+            return;
+        };
+        // Without a checksum (RFC 768), which IP's own header and DHCP's number make up for.
+        let [a, b] = (length as u16).to_be_bytes();
+        let ([c, d], [e, f]) = (
+            dhcp::CLIENT_PORT.to_be_bytes(),
+            dhcp::SERVER_PORT.to_be_bytes(),
+        );
+        packet.push(&[c, d, e, f, a, b, 0, 0]);
+        packet.push(&message.bytes);
+        match message.destination {
+            None => self.put_packet(packet, BROADCAST),
+            Some(ip) => self.send_to_neighbour(packet, ip),
+        }
+    }
+
+    fn send_to_neighbour(&mut self, packet: Packet, ip: Ip) {
+        match self.neighbours.send(self.now, ip, packet) {
+            Next::Send { to, packet, ask } => {
+                self.put_packet(packet, to);
+                if ask {
+                    self.ask(ip, Some(to));
+                }
+            }
+            Next::Wait { ask: true } => self.ask(ip, None),
+            Next::Wait { ask: false } | Next::Drop(_) => {}
+        }
+    }
+
+    fn look_at_carrier(&mut self) {
+        let up = self.port.is_up();
+        if up && !self.was_up {
+            self.client.carrier(self.now);
+        }
+        self.was_up = up;
+    }
+}
+
+impl<P: Port> Device for Ethernet<P> {
+    fn send(&mut self, cx: &mut Context, packet: Packet, next_hop: Address) {
+        self.now = cx.transport.monotonic() / 1000;
+        match (self.group(&next_hop), next_hop.as_v4()) {
+            (Some(mac), _) => self.put_packet(packet, mac),
+            (None, Some(ip)) => self.send_to_neighbour(packet, ip),
+            // Neighbours of IPv6 are not looked for yet.
+            (None, None) => {}
+        }
+    }
+
+    fn receive(&mut self, _: &mut Context, now: Time) -> Option<Packet> {
+        self.now = now.0;
+        while self.budget > 0 {
+            let mut bytes = self.port.receive()?;
+            self.budget -= 1;
+            let Some((to, _, kind)) = frame::parse(&bytes) else {
+                continue;
+            };
+            if !frame::is_for(to, self.port.mac()) {
+                continue;
+            }
+            match kind {
+                Kind::Arp => self.arp_arrives(&bytes[HEADER..]),
+                Kind::Ipv6 => {}
+                Kind::Ipv4 => {
+                    let mut start = HEADER;
+                    match self.fragments.arrives(self.now, &bytes[HEADER..]) {
+                        Outcome::Whole => {}
+                        Outcome::Kept => continue,
+                        Outcome::Complete(whole) => (bytes, start) = (whole, 0),
+                    }
+                    if let Some(message) = for_dhcp(&bytes[start..]) {
+                        let event = self.client.arrives(self.now, message);
+                        self.dhcp_event(event);
+                        continue;
+                    }
+                    return Some(Packet::received(bytes, start));
+                }
+            }
+        }
+        None
+    }
+
+    fn pulse(&mut self, pulse: &Received) {
+        self.budget = ROUND;
+        self.port.pulse(pulse);
+        self.put_backlog();
+        self.look_at_carrier();
+    }
+
+    fn time_passes(&mut self, _: &mut Context, now: Time) {
+        (self.now, self.budget) = (now.0, ROUND);
+        while let Some(due) = self.neighbours.due(self.now) {
+            match due {
+                Due::Ask(ip, known) => self.ask(ip, known),
+                // (Senders hear of it by their own timers.)
+                Due::Unreachable(..) => {}
+            }
+        }
+        self.fragments.time_passes(self.now);
+        if self.port.is_up() {
+            let random = (self.random)() as u32;
+            let (message, event) = self.client.due(self.now, random);
+            self.dhcp_event(event);
+            if let Some(message) = message {
+                self.send_dhcp(&message);
+            }
+        }
+        self.put_backlog();
+    }
+
+    fn deadline(&self) -> Time {
+        if self.budget == 0 {
+            // There may be more, of which nothing tells; and not within this look.
+            return Time(self.now + 1);
+        }
+        let client = match self.port.is_up() {
+            true => self.client.deadline(),
+            false => NEVER,
+        };
+        let first = self
+            .neighbours
+            .deadline()
+            .min(self.fragments.deadline())
+            .min(client);
+        Time(first)
+    }
+
+    fn hardware_address(&self) -> [u8; 6] {
+        self.port.mac()
+    }
+
+    fn change(&mut self) -> Option<Change> {
+        self.changes.pop_front()
+    }
+
+    fn is_up(&self) -> bool {
+        self.port.is_up()
+    }
+}

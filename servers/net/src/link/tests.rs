@@ -1,0 +1,386 @@
+//! A link whose other end is the test: a router that gives an address, answers for itself, and sends what nobody in his right mind sends.
+
+use super::ethernet::{Ethernet, Port};
+use super::BADGE;
+use crate::address::Address;
+use crate::packet::{protocol, Header, Packet};
+use crate::Net;
+use cairn_abi::pulse;
+use cairn_ethernet::fragments::{Fragments, Outcome};
+use cairn_ethernet::frame::{self, Arp, Kind, HEADER};
+use cairn_ethernet::{Ip, Mac, BROADCAST};
+use cairn_idl::net::{self, msg, with, DATAGRAM, INET};
+use cairn_resmgr::fake::Bench;
+use cairn_rt::Received;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+const MAC: Mac = [0x52, 0x54, 0, 0x12, 0x34, 0x56];
+const ROUTER: (Mac, Ip) = ([0x52, 0x55, 10, 0, 2, 2], [10, 0, 2, 2]);
+const OWN: Ip = [10, 0, 2, 15];
+
+#[derive(Default)]
+struct Wire {
+    /// To the machine, and from it.
+    to: VecDeque<Vec<u8>>,
+    from: VecDeque<Vec<u8>>,
+    /// Frames that the port still takes.
+    room: usize,
+    down: bool,
+}
+
+#[derive(Clone, Default)]
+struct Cable(Rc<RefCell<Wire>>);
+
+impl Port for Cable {
+    fn mac(&self) -> Mac {
+        MAC
+    }
+    fn mtu(&self) -> usize {
+        1500
+    }
+    fn is_up(&self) -> bool {
+        !self.0.borrow().down
+    }
+    fn receive(&mut self) -> Option<Vec<u8>> {
+        self.0.borrow_mut().to.pop_front()
+    }
+    fn send(&mut self, frame: &[u8]) -> bool {
+        let mut wire = self.0.borrow_mut();
+        let room = wire.room > 0;
+        if room {
+            wire.room -= 1;
+            wire.from.push_back(frame.to_vec());
+        }
+        room
+    }
+    fn pulse(&mut self, _: &Received) {}
+}
+
+fn random() -> u64 {
+    4
+}
+
+struct Game {
+    bench: Bench<Net>,
+    cable: Cable,
+}
+
+/// A packet of UDP.
+fn datagram(from: (Ip, u16), to: (Ip, u16), bytes: &[u8]) -> Vec<u8> {
+    let header = Header {
+        source: Address::v4(from.0),
+        destination: Address::v4(to.0),
+        protocol: protocol::UDP,
+        ttl: 64,
+        ..Header::default()
+    };
+    let mut packet = Packet::new(&header, 8 + bytes.len(), 7).unwrap();
+    packet.push(&from.1.to_be_bytes());
+    packet.push(&to.1.to_be_bytes());
+    packet.push(&(8 + bytes.len() as u16).to_be_bytes());
+    packet.push(&[0, 0]);
+    packet.push(bytes);
+    packet.bytes().to_vec()
+}
+
+impl Game {
+    fn new() -> Game {
+        let cable = Cable::default();
+        cable.0.borrow_mut().room = usize::MAX;
+        let mut bench = Bench::new(Net::new(None, random), b"net:");
+        bench.label = 1000 | 1000 << 32;
+        bench.fake.time = 5_000_000_000;
+        let device = Box::new(Ethernet::new(cable.clone(), random));
+        assert!(bench.server.add_link(b"eth0", 1500, BADGE, device));
+        Game { bench, cable }
+    }
+
+    /// With an address of its own.
+    fn configured() -> Game {
+        let mut game = Game::new();
+        game.pulse();
+        game.pass(0);
+        let discover = game.sent().expect("a message");
+        game.offer(&discover, 2);
+        game.pass(0);
+        let request = game.sent().expect("a message");
+        game.offer(&request, 5);
+        assert!(game.bench.server.interfaces.is_own(&Address::v4(OWN)));
+        game
+    }
+
+    fn pulse(&mut self) {
+        self.bench.pulse(pulse::NOTIFY, 1, BADGE);
+    }
+
+    fn pass(&mut self, nanoseconds: u64) {
+        self.bench.fake.time += nanoseconds;
+        self.bench.time_out();
+    }
+
+    fn sent(&mut self) -> Option<Vec<u8>> {
+        self.cable.0.borrow_mut().from.pop_front()
+    }
+
+    fn arrive(&mut self, to: Mac, kind: Kind, bytes: &[u8]) {
+        let mut whole = vec![0; HEADER];
+        frame::write_header(&mut whole, to, ROUTER.0, kind);
+        whole.extend_from_slice(bytes);
+        self.cable.0.borrow_mut().to.push_back(whole);
+        self.pulse();
+    }
+
+    /// What a DHCP server says to a message: an offer (2) or its confirmation (5).
+    fn offer(&mut self, frame: &[u8], kind: u8) {
+        assert_eq!(frame[..6], BROADCAST);
+        let asked = &frame[HEADER + 28..];
+        let mut answer = vec![0; 240];
+        answer[..4].copy_from_slice(&[2, 1, 6, 0]);
+        answer[4..8].copy_from_slice(&asked[4..8]);
+        answer[16..20].copy_from_slice(&OWN);
+        answer[28..34].copy_from_slice(&MAC);
+        answer[236..240].copy_from_slice(&[0x63, 0x82, 0x53, 0x63]);
+        answer.extend_from_slice(&[53, 1, kind, 54, 4, 10, 0, 2, 2, 1, 4, 255, 255, 255, 0]);
+        answer.extend_from_slice(&[
+            3, 4, 10, 0, 2, 2, 6, 4, 10, 0, 2, 3, 51, 4, 0, 1, 81, 128, 255,
+        ]);
+        let packet = datagram((ROUTER.1, 67), (OWN, 68), &answer);
+        self.arrive(MAC, Kind::Ipv4, &packet);
+    }
+
+    fn answer_arp(&mut self) {
+        let question = self.sent().expect("a question");
+        let question = frame::parse_arp(&question[HEADER..]).expect("of ARP");
+        assert_eq!((question.sender, question.target.1), ((MAC, OWN), ROUTER.1));
+        let answer = frame::arp(
+            &Arp {
+                request: false,
+                sender: ROUTER,
+                target: question.sender,
+            },
+            None,
+        );
+        self.arrive(MAC, Kind::Arp, &answer[HEADER..]);
+    }
+
+    fn call(&mut self, badge: u64, words: &[u64], out: &[u8]) -> i64 {
+        self.bench.fake.pass = Some(0);
+        let answer = self.bench.call(badge, words, out, 0);
+        answer.map_or(i64::MIN, |answer| answer.result())
+    }
+
+    fn socket(&mut self) -> u64 {
+        self.bench.fake.pass = Some(0);
+        let words = [net::SOCKET, INET, DATAGRAM, 0, 0];
+        self.bench.call(0, &words, b"", 0).unwrap().minted[0]
+    }
+
+    fn send(&mut self, socket: u64, to: Ip, bytes: &[u8]) -> i64 {
+        let [low, high] = Address::v4(to).words();
+        let word = 9 | INET << 16;
+        let words = [net::SEND, msg::DONTWAIT | with::ADDRESS, low, high, word];
+        self.call(socket, &words, bytes)
+    }
+}
+
+#[test]
+fn an_address_is_had_and_neighbours_are_found() {
+    let mut game = Game::configured();
+    let socket = game.socket();
+    // By the router, to the network itself.
+    assert_eq!(game.send(socket, [8, 8, 8, 8], b"hello"), 5);
+    game.answer_arp();
+    let frame = game.sent().expect("the packet");
+    assert_eq!(frame::parse(&frame), Some((ROUTER.0, MAC, Kind::Ipv4)));
+    assert_eq!(frame[HEADER + 12..HEADER + 20], [10, 0, 2, 15, 8, 8, 8, 8]);
+    assert_eq!(frame[HEADER + 28..], *b"hello");
+    assert_eq!(game.send(socket, ROUTER.1, b"again"), 5);
+    assert_eq!(game.sent().unwrap()[..6], ROUTER.0, "it is known");
+    // Who asks for this machine's address is told, who asks for another one is not.
+    for (ip, answers) in [(OWN, true), ([10, 0, 2, 16], false)] {
+        let question = Arp {
+            request: true,
+            sender: ROUTER,
+            target: ([0; 6], ip),
+        };
+        game.arrive(BROADCAST, Kind::Arp, &frame::arp(&question, None)[HEADER..]);
+        let answer = game.sent();
+        assert_eq!(answer.is_some(), answers);
+        if let Some(answer) = answer {
+            let told = frame::parse_arp(&answer[HEADER..]).unwrap();
+            assert_eq!((told.sender, told.target), ((MAC, OWN), ROUTER));
+        }
+    }
+}
+
+#[test]
+fn all_that_came_is_taken_in_though_nothing_tells_of_it_again() {
+    let mut game = Game::configured();
+    let question = Arp {
+        request: true,
+        sender: ROUTER,
+        target: ([0; 6], OWN),
+    };
+    let frame = frame::arp(&question, None).to_vec();
+    for _ in 0..1000 {
+        game.cable.0.borrow_mut().to.push_back(frame.clone());
+    }
+    let packet = datagram((ROUTER.1, 9), (OWN, 9), b"to nobody");
+    for _ in 0..1000 {
+        let mut whole = vec![0; HEADER];
+        frame::write_header(&mut whole, MAC, ROUTER.0, Kind::Ipv4);
+        whole.extend_from_slice(&packet);
+        game.cable.0.borrow_mut().to.push_back(whole);
+    }
+    game.pulse();
+    assert!(!game.cable.0.borrow().to.is_empty(), "others have turns");
+    for _ in 0..2000 / 64 {
+        assert!(!game.cable.0.borrow().to.is_empty());
+        game.pass(1000);
+    }
+    assert!(game.cable.0.borrow().to.is_empty());
+}
+
+#[test]
+fn echo_is_answered_over_the_link() {
+    let mut game = Game::configured();
+    let header = Header {
+        source: Address::v4(ROUTER.1),
+        destination: Address::v4(OWN),
+        protocol: protocol::ICMP,
+        ttl: 64,
+        ..Header::default()
+    };
+    let mut packet = Packet::new(&header, 12, 7).unwrap();
+    let mut echo = [8, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8];
+    let sum = crate::packet::plain_checksum(&echo);
+    echo[2..4].copy_from_slice(&sum.to_be_bytes());
+    packet.push(&echo);
+    let bytes = packet.bytes().to_vec();
+    game.arrive(MAC, Kind::Ipv4, &bytes);
+    game.answer_arp();
+    let answer = game.sent().expect("an answer");
+    assert_eq!(answer[HEADER + 20], 0);
+    assert_eq!(answer[HEADER + 24..], [1, 2, 3, 4, 5, 6, 7, 8]);
+    // To another station, and to another address.
+    game.arrive([2; 6], Kind::Ipv4, &bytes);
+    let mut other = bytes.clone();
+    other[19] = 16;
+    other[10..12].fill(0);
+    let sum = crate::packet::plain_checksum(&other[..20]);
+    other[10..12].copy_from_slice(&sum.to_be_bytes());
+    game.arrive(MAC, Kind::Ipv4, &other);
+    assert_eq!(game.sent(), None);
+}
+
+#[test]
+fn long_datagrams_go_in_pieces_both_ways() {
+    let mut game = Game::configured();
+    let socket = game.socket();
+    let long: Vec<u8> = (0..5000u32).map(|i| (i * 7) as u8).collect();
+    assert_eq!(game.send(socket, ROUTER.1, &long), 5000);
+    game.answer_arp();
+    let mut fragments = Fragments::default();
+    let mut whole = Outcome::Kept;
+    let mut pieces = Vec::new();
+    while let Some(frame) = game.sent() {
+        assert!(frame.len() <= HEADER + 1500);
+        whole = fragments.arrives(0, &frame[HEADER..]);
+        pieces.push(frame);
+    }
+    let Outcome::Complete(whole) = whole else {
+        panic!("{} pieces", pieces.len());
+    };
+    assert_eq!((pieces.len(), &whole[28..]), (4, &long[..]));
+    // The same comes back, the last piece first: to the port that it came from.
+    for frame in pieces.iter().rev() {
+        let mut packet = frame[HEADER..].to_vec();
+        packet[12..16].copy_from_slice(&ROUTER.1);
+        packet[16..20].copy_from_slice(&OWN);
+        game.arrive(MAC, Kind::Ipv4, &packet);
+    }
+    // Nobody has that port: it is said so, of the whole.
+    let told = game.sent().expect("an error");
+    assert_eq!((told[HEADER + 20], told[HEADER + 21]), (3, 3));
+}
+
+#[test]
+fn what_is_too_much_is_lost_and_nothing_else() {
+    let mut game = Game::configured();
+    let socket = game.socket();
+    assert_eq!(game.send(socket, ROUTER.1, b"first"), 5);
+    game.answer_arp();
+    game.cable.0.borrow_mut().room = 1;
+    for _ in 0..2000 {
+        assert_eq!(game.send(socket, ROUTER.1, b"more"), 4);
+    }
+    game.cable.0.borrow_mut().room = usize::MAX;
+    game.pulse();
+    let count = game.cable.0.borrow().from.len();
+    assert!((500..600).contains(&count), "{count}");
+    // Who does not answer: a thousand of them, with packets that wait.
+    for i in 0..3000u32 {
+        let [.., a, b] = i.to_be_bytes();
+        game.send(socket, [10, 0, 2, (a ^ b) | 128], b"?");
+    }
+    for _ in 0..10 {
+        game.pass(1_000_000_000);
+    }
+    assert_eq!(game.send(socket, ROUTER.1, b"still"), 5);
+}
+
+#[test]
+fn frames_that_are_none_change_nothing() {
+    let mut game = Game::configured();
+    let mut word = 5u64;
+    for round in 0..20_000u32 {
+        let length = (round % 120) as usize;
+        let mut bytes: Vec<u8> = (0..length)
+            .map(|_| {
+                word = word.wrapping_mul(6364136223846793005).wrapping_add(1);
+                (word >> 40) as u8
+            })
+            .collect();
+        if round % 3 > 0 && length > 20 {
+            bytes[..6].copy_from_slice(&MAC);
+            bytes[12..14].copy_from_slice(if round % 3 == 1 { &[8, 0] } else { &[8, 6] });
+            bytes[14] = 0x45;
+        }
+        game.cable.0.borrow_mut().to.push_back(bytes);
+        if round % 50 == 0 {
+            game.pulse();
+            game.pass(1000);
+        }
+    }
+    assert!(game.bench.server.interfaces.is_own(&Address::v4(OWN)));
+    while game.sent().is_some() {}
+    let socket = game.socket();
+    assert_eq!(game.send(socket, ROUTER.1, b"still"), 5);
+    game.answer_arp();
+}
+
+#[test]
+fn a_lease_that_nobody_renews_is_lost_with_its_routes() {
+    let mut game = Game::configured();
+    let socket = game.socket();
+    for _ in 0..100_000 {
+        game.pass(10_000_000_000);
+        if !game.bench.server.interfaces.is_own(&Address::v4(OWN)) {
+            break;
+        }
+    }
+    assert!(!game.bench.server.interfaces.is_own(&Address::v4(OWN)));
+    assert!(game.bench.server.interfaces.routes().is_empty());
+    assert_eq!(game.send(socket, [8, 8, 8, 8], b"x"), -101, "ENETUNREACH");
+    // Without a carrier nothing is asked.
+    game.cable.0.borrow_mut().down = true;
+    while game.sent().is_some() {}
+    game.pass(100_000_000_000);
+    assert_eq!(game.sent(), None);
+    game.cable.0.borrow_mut().down = false;
+    game.pulse();
+    game.pass(0);
+    assert!(game.sent().is_some());
+}
