@@ -40,6 +40,8 @@ pub(crate) struct PrivateMount<N> {
     pub flags: u64,
     floor: u64,
     pub root: N,
+    /// What must stay as long as it does ([`Server::tree_of`]).
+    tree: Option<N>,
     pub covers: Vec<Cover<N>>,
     /// Handles that belong to it.
     handles: u32,
@@ -143,6 +145,9 @@ impl<S: Server> Core<S> {
             for cover in mount.covers {
                 uncover(server, cx, cover);
             }
+            if let Some(tree) = mount.tree {
+                release(server, cx, tree);
+            }
         }
     }
 
@@ -212,6 +217,8 @@ impl<S: Server> Core<S> {
             }
         };
         server.retain(node);
+        let tree = server.tree_of(cx, node);
+        tree.into_iter().for_each(|tree| server.retain(tree));
         covers.iter().for_each(|cover| server.retain(cover.node));
         if meta.mode & s::IFMT == s::IFDIR {
             server.retain(node);
@@ -223,6 +230,7 @@ impl<S: Server> Core<S> {
             flags: flags & FLAGS | floor,
             floor: floor | flags & FLAGS,
             root: node,
+            tree,
             covers,
             handles: 0,
             payer,
@@ -403,9 +411,14 @@ fn uncover<S: Server>(server: &mut S, cx: &mut Context, cover: Cover<S::Node>) {
     if let Some(portal) = cover.portal {
         cx.transport.close(portal);
     }
+    release(server, cx, cover.node);
+}
+
+/// A node that was retained.
+fn release<S: Server>(server: &mut S, cx: &mut Context, node: S::Node) {
     let held = Handle {
         badge: 0,
-        node: cover.node,
+        node,
         flags: o::PATH,
         kind: kind::DIRECTORY,
         state: S::State::default(),

@@ -392,6 +392,12 @@ pub trait Server: Sized {
         Err(Failure::Errno(EOPNOTSUPP))
     }
 
+    /// The root of the folder of [`Server::new_tree`] that this node lies in: a mount of the node keeps it, and with it all that is in there.
+    fn tree_of(&mut self, cx: &mut Context, node: Self::Node) -> Option<Self::Node> {
+        let _ = (cx, node);
+        None
+    }
+
     /// One more handle refers to the node (O_PATH handles too). Never fails.
     fn retain(&mut self, node: Self::Node) {
         let _ = node;

@@ -284,7 +284,9 @@ pub fn rows<S: System>() -> alloc::vec::Vec<Row<S>> {
         fixed(Kernel, "shm_rmid_forced", "0\n"),
         dir(Root, "sysvipc", Sysvipc),
         text(Sysvipc, "msg", |s, who, to| ipc::list(s, who, ipc::MSG, to)),
-        text(Sysvipc, "sem", |s, who, to| ipc::list(s, who, ipc::SEMAPHORES, to)),
+        text(Sysvipc, "sem", |s, who, to| {
+            ipc::list(s, who, ipc::SEMAPHORES, to)
+        }),
         text(Sysvipc, "shm", |s, who, to| ipc::list(s, who, ipc::SHM, to)),
         fixed(Kernel, "ngroups_max", "65536\n"),
         fixed(Kernel, "osrelease", machine::RELEASE_LINE),

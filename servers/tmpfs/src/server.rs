@@ -703,6 +703,14 @@ impl<M: Memory> Server for Tmpfs<M> {
         Ok(node)
     }
 
+    fn tree_of(&mut self, _: &mut Context, node: u32) -> Option<u32> {
+        let mut at = node;
+        while at != 0 && !self.is_tree(at) {
+            (at, _) = self.home_of(at)?;
+        }
+        (at != 0 && at != node).then_some(at)
+    }
+
     fn retain(&mut self, node: u32) {
         if let Some(inode) = self.inodes.get_mut(node) {
             inode.opens += 1;

@@ -196,3 +196,24 @@ fn a_folder_of_its_own_goes_with_all_that_is_in_it() {
     assert_eq!(after, before);
     assert_eq!(b.server.charged_to(1000), 0);
 }
+
+#[test]
+fn a_mount_of_a_part_of_such_a_folder_keeps_it() {
+    let mut b = space();
+    let before = b.server.inodes.all().count();
+    let tree = bind_at(&mut b, 0, bind::NEW_TREE, 40).unwrap();
+    assert_eq!(b.result(tree, &[fs::MKDIR, 0o755], b"new"), 0);
+    let new = open_at(&mut b, tree, b"new", o::PATH).unwrap();
+    let part = bind_at(&mut b, new, 0, 41).unwrap();
+    let again = bind_at(&mut b, part, 0, 42).unwrap();
+    assert_eq!(b.result(part, &[fs::MKDIR, 0o755], b"in"), 0);
+    for badge in [new, tree, part] {
+        b.close(badge);
+        (0..20).for_each(|_| b.time_out());
+        assert_eq!(b.result(again, &[fs::STAT], b"in"), 0);
+    }
+    assert_eq!(b.result(again, &[fs::MKDIR, 0o755], b"more"), 0);
+    b.close(again);
+    (0..20).for_each(|_| b.time_out());
+    assert_eq!(b.server.inodes.all().count(), before);
+}
