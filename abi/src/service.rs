@@ -324,6 +324,8 @@ pub mod machine {
     pub const TRACE: u8 = 6;
     /// → w0 physical address of ACPI's root pointer, 0: there is none.
     pub const FIRMWARE: u8 = 7;
+    /// w0 the wall clock's ns since 1970 at monotonic time 0, which the system page tells from now on.
+    pub const WALL_CLOCK: u8 = 8;
 }
 
 /// [`crate::PortalKind::Semaphore`]. P needs CALL, V needs NOTIFY.

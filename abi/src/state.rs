@@ -136,7 +136,7 @@ pub struct NamedPortal {
     pub reserved: u32,
 }
 
-/// Read-only page with what every program may know, at [`crate::layout::SYSTEM_PAGE`]. Written by the nucleus at boot only.
+/// Read-only page with what every program may know, at [`crate::layout::SYSTEM_PAGE`]. Written by the nucleus, at boot only but for the wall clock.
 /// Monotonic nanoseconds = ((rdtsc - tsc_base) * tsc_mult) >> tsc_shift, in 128-bit arithmetic.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
@@ -144,7 +144,7 @@ pub struct SystemPage {
     pub tsc_base: u64,
     pub tsc_mult: u64,
     pub tsc_shift: u64,
-    /// Wall-clock nanoseconds since 1970 at monotonic time 0 (from the machine's clock chip).
+    /// Wall-clock nanoseconds since 1970 at monotonic time 0 (from the machine's clock chip, until somebody sets it). It may change at any time.
     pub boot_realtime: u64,
     /// Frames of usable memory in the machine.
     pub total_frames: u64,

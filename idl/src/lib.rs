@@ -37,6 +37,7 @@ pub mod capability {
     pub const IPC_LOCK: u32 = 14;
     pub const SYS_RESOURCE: u32 = 24;
     pub const SYS_TIME: u32 = 25;
+    pub const SYS_TTY_CONFIG: u32 = 26;
     pub const MKNOD: u32 = 27;
     pub const WAKE_ALARM: u32 = 35;
     pub const LAST: u32 = 40;

@@ -32,6 +32,7 @@ impl<A: Arch> Kernel<A> {
                 }
                 self.arch.power(w[0], w[1]);
             }
+            machine::WALL_CLOCK => self.arch.set_wall_clock(self.system_frame, w[0]),
             machine::FIRMWARE => self.answer(t, 0, self.firmware),
             _ => return Err(Error::BadOperation.into()),
         }

@@ -289,7 +289,7 @@ static long waiters(long how) {
 
 #define W(label, value) {label, word, value, 0}
 #define BAD(label, value) {label, word, value, 1}
-#define POINTERS_WRONG BAD("null", 0), BAD("bad", 1), BAD("kernel", (long)0xffff800000001000), BAD("none", (long)UNMAPPED)
+#define POINTERS_WRONG BAD("null", 0), BAD("bad", 1), BAD("kernel", (long)0xffff800000001000), BAD("unmapped", (long)UNMAPPED)
 #define POINTERS_OPTIONAL W("null", 0), BAD("bad", 1), BAD("kernel", (long)0xffff800000001000)
 #define BIT(n) W("1<<" #n, 1l << (n))
 #define BITS BIT(0), BIT(1), BIT(2), BIT(3), BIT(4), BIT(5), BIT(6), BIT(7), BIT(8), BIT(9), BIT(10), BIT(11), BIT(12), BIT(13), BIT(14), BIT(15), BIT(16), BIT(17), BIT(18), BIT(19), BIT(20), \

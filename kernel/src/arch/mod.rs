@@ -389,6 +389,8 @@ pub trait Arch: Sized {
     fn log_goes_on(&mut self) -> bool {
         false
     }
+    /// The wall clock in the system page: ns since 1970 at monotonic time 0. Everybody reads it meanwhile.
+    fn set_wall_clock(&mut self, page: Frame, ns: u64);
     /// Power off (0), reset (1), exit QEMU with a code (2).
     fn power(&mut self, action: u64, code: u64);
     /// Make registers that are safe to return to user mode with (canonical rip, only user-settable flags, interrupts on).

@@ -686,6 +686,10 @@ impl Arch for Sim {
         self.log_waits = self.log_waits.saturating_sub(room);
         self.log_waits != 0
     }
+    fn set_wall_clock(&mut self, page: Frame, ns: u64) {
+        let at = core::mem::offset_of!(cairn_abi::state::SystemPage, boot_realtime);
+        self.frame(page)[at..at + 8].copy_from_slice(&ns.to_le_bytes());
+    }
     fn power(&mut self, action: u64, code: u64) {
         self.power = Some((action, code));
     }

@@ -655,6 +655,13 @@ fn counters_and_power() {
     );
     w.ok(init, MACHINE, machine::POWER, &[2, 7]);
     assert_eq!(w.k.arch.power, Some((2, 7)));
+    w.ok(init, MACHINE, machine::WALL_CLOCK, &[0x1122_3344_5566]);
+    let at = core::mem::offset_of!(cairn_abi::state::SystemPage, boot_realtime);
+    let page = w.k.system_frame;
+    assert_eq!(
+        w.k.arch.frame(page)[at..at + 8],
+        0x1122_3344_5566u64.to_le_bytes()
+    );
     assert_eq!(w.ok(init, MACHINE, machine::FIRMWARE, &[])[0], 0);
     w.k.boot_firmware(0xf_5a20);
     assert_eq!(w.ok(init, MACHINE, machine::FIRMWARE, &[])[0], 0xf_5a20);

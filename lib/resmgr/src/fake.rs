@@ -66,6 +66,8 @@ pub struct Fake {
     pub event_answer: i64,
     /// Clock, both kinds; tests set it.
     pub time: u64,
+    /// What the real-time clock is ahead of the other one.
+    pub wall: u64,
     /// Supplementary groups of every domain.
     pub groups: Vec<u32>,
     /// Badges of portals that lead back to the server, by slot.
@@ -261,7 +263,7 @@ impl Transport for Fake {
     }
 
     fn realtime(&mut self) -> u64 {
-        self.time
+        self.time + self.wall
     }
 
     fn groups(&mut self, _: u32, into: &mut [u32]) -> usize {

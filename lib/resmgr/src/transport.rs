@@ -86,6 +86,11 @@ pub trait Transport {
     fn monotonic(&mut self) -> u64;
     /// Nanoseconds since 1970.
     fn realtime(&mut self) -> u64;
+    /// What that clock said at monotonic time 0: it is another once it was set.
+    fn wall(&mut self) -> u64 {
+        let now = self.monotonic();
+        self.realtime().wrapping_sub(now)
+    }
     /// Supplementary groups of a domain into `into`; how many.
     fn groups(&mut self, sender: u32, into: &mut [u32]) -> usize;
     /// The label of a domain's real ids.
@@ -351,6 +356,10 @@ impl Transport for Native {
 
     fn realtime(&mut self) -> u64 {
         time::realtime()
+    }
+
+    fn wall(&mut self) -> u64 {
+        time::wall_clock()
     }
 
     fn groups(&mut self, sender: u32, into: &mut [u32]) -> usize {

@@ -18,7 +18,15 @@ pub fn monotonic() -> u64 {
         as u64
 }
 
+/// What the wall clock said at monotonic time 0; it may be set at any time.
+pub fn wall_clock() -> u64 {
+    // SAFETY: the page is mapped read-only in every domain; the nucleus writes the word whole.
+    unsafe {
+        (&raw const (*(layout::SYSTEM_PAGE as *const SystemPage)).boot_realtime).read_volatile()
+    }
+}
+
 /// Nanoseconds since 1970.
 pub fn realtime() -> u64 {
-    system_page().boot_realtime + monotonic()
+    wall_clock().wrapping_add(monotonic())
 }

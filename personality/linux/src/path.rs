@@ -81,14 +81,22 @@ pub fn send_wait(
 pub fn walk<R>(
     dirfd: i32,
     name: &[u8],
-    mut operation: impl FnMut(&Start, &mut Answer) -> Result<R>,
+    operation: impl FnMut(&Start, &mut Answer) -> Result<R>,
 ) -> Result<R> {
     if name.is_empty() {
         return Err(ENOENT);
     }
+    walk_from(&start(dirfd, name)?, operation)
+}
+
+/// The same from a place that is known.
+pub fn walk_from<R>(
+    start: &Start,
+    mut operation: impl FnMut(&Start, &mut Answer) -> Result<R>,
+) -> Result<R> {
     let mut answer = Answer::new();
     let mut tries = 0;
-    let result = operation(&start(dirfd, name)?, &mut answer);
+    let result = operation(start, &mut answer);
     let mut result = match result {
         Err(which @ (REDIRECT | PLACE)) => Err(which),
         other => return other,
@@ -237,7 +245,7 @@ fn find_start(dirfd: i32, name: &[u8]) -> Result<Start<'_>> {
     }
 }
 
-fn at_file(file: Arc<OpenFile>, rest: &[u8]) -> Start<'_> {
+pub fn at_file(file: Arc<OpenFile>, rest: &[u8]) -> Start<'_> {
     Start {
         slot: file.slot(),
         rest: Cow::Borrowed(rest),

@@ -18,11 +18,12 @@ fn scale(ticks: u64, mult: u64, shift: u64) -> u64 {
 
 /// Nanoseconds since 1970.
 pub fn real_time() -> u64 {
-    now().wrapping_add(fpu::system_page().boot_realtime)
+    now().wrapping_add(boot_real_time())
 }
 
+/// Nanoseconds since 1970 at monotonic time 0, until the clock is set.
 pub fn boot_real_time() -> u64 {
-    fpu::system_page().boot_realtime
+    fpu::wall_clock()
 }
 
 /// A `struct timespec` in ns: EINVAL if it is negative or not normal. Centuries are cut to what the clock holds.

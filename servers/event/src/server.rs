@@ -59,6 +59,12 @@ impl Signals {
     }
 }
 
+/// Bits of TIMER_SET's w3.
+const ABSOLUTE: u64 = 1;
+const CANCELS: u64 = 2;
+/// ns that a clock may have been slewed by.
+const SAME: u64 = 100_000;
+
 #[derive(Default)]
 pub struct Events {
     pub sets: Sets,
@@ -70,6 +76,8 @@ pub struct Events {
     signals: Vec<Signals>,
     free_signals: Vec<u32>,
     scratch: Vec<u8>,
+    /// The real-time clock at monotonic time 0, as it was when absolute times were last reckoned by it.
+    began: u64,
 }
 
 fn fail<T>(number: i64) -> Answer<T> {
@@ -269,20 +277,57 @@ impl Events {
     fn set_timer<'a>(&mut self, cx: &mut Context, index: u32) -> Answer<Reply<'a>> {
         let [_, value, interval, absolute, ..] = cx.request.words;
         let now = cx.transport.monotonic();
-        let began = cx.now().saturating_sub(now);
+        self.clock_set(cx);
+        let began = self.began;
         let timer = &mut self.timers[index as usize];
         let old = *timer;
         let next = match (value, absolute) {
             (0, _) => 0,
             (value, 0) => now.saturating_add(value),
-            (value, _) if old.real => value.saturating_sub(began).max(1),
+            (value, how) if how & ABSOLUTE != 0 && old.real => value.saturating_sub(began).max(1),
             (value, _) => value,
         };
         (timer.next, timer.interval) = (next, interval);
+        timer.follows = old.real && absolute & ABSOLUTE != 0;
+        timer.cancels = timer.follows && absolute & CANCELS != 0;
+        timer.cancelled = false;
         self.coming.set(index, next);
         self.next_alarm(cx);
         cx.wake(key(Node::Timer(index)));
         Ok(Reply::new(&[0, old.left(now), old.interval]))
+    }
+
+    /// CLOCK_SET, and before a time of the real-time clock is reckoned.
+    fn clock_set(&mut self, cx: &mut Context) {
+        let began = cx.transport.wall();
+        let before = core::mem::replace(&mut self.began, began);
+        if before == 0 {
+            return;
+        }
+        // (A clock that is only slewed was not set.)
+        if before.abs_diff(began) < SAME {
+            self.began = before;
+            return;
+        }
+        for (index, timer) in self.timers.iter_mut().enumerate() {
+            if !timer.follows {
+                continue;
+            }
+            let index = index as u32;
+            if timer.cancels {
+                timer.cancelled = true;
+            }
+            if timer.next != 0 {
+                timer.next = timer
+                    .next
+                    .saturating_add(before)
+                    .saturating_sub(began)
+                    .max(1);
+                self.coming.set(index, timer.next);
+            }
+            cx.wake(key(Node::Timer(index)));
+        }
+        self.next_alarm(cx);
     }
 
     fn signal_waits(&mut self, cx: &mut Context, index: u32) -> Answer<()> {
@@ -375,6 +420,9 @@ impl Server for Events {
         }
         let now = cx.transport.monotonic();
         let timer = &mut self.timers[index as usize];
+        if core::mem::take(&mut timer.cancelled) {
+            return fail(ECANCELED);
+        }
         let count = timer.take(now);
         if count == 0 {
             return Err(Failure::Wait(key(handle.node)));
@@ -408,7 +456,8 @@ impl Server for Events {
             Node::Set(index) => self.sets.has_ready(index),
             Node::Timer(index) => {
                 let now = cx.transport.monotonic();
-                self.timers[index as usize].has_expired(now)
+                let timer = &self.timers[index as usize];
+                timer.cancelled || timer.has_expired(now)
             }
             Node::Signals(index) => {
                 let signals = &self.signals[index as usize];
@@ -557,6 +606,10 @@ impl Server for Events {
                 let now = cx.transport.monotonic();
                 let timer = &self.timers[index as usize];
                 Ok(Reply::new(&[0, timer.left(now), timer.interval]))
+            }
+            (event::CLOCK_SET, Node::Root(_)) => {
+                self.clock_set(cx);
+                Ok(Reply::new(&[0]))
             }
             (event::SIGNALS, Node::Root(_)) => {
                 handles.room(cx, 1)?;

@@ -444,3 +444,41 @@ fn what_is_kept_is_charged_by_size() {
     b.close(set);
     assert_eq!(usage(&mut b), 0);
 }
+
+#[test]
+fn times_of_the_real_clock_follow_it() {
+    const HOUR: u64 = 3600 * 1_000_000_000;
+    let mut b = bench();
+    b.fake.time = 1000;
+    b.fake.wall = HOUR;
+    let timers: Vec<u64> = (0..3)
+        .map(|_| make(&mut b, &[event::TIMER, o::NONBLOCK, 1]))
+        .collect();
+    let [follows, cancels, ahead] = timers[..] else {
+        panic!("three timers")
+    };
+    let at = 2 * HOUR + 5000;
+    for (timer, value, how) in [(follows, at, 1), (cancels, 9 * HOUR, 3), (ahead, HOUR, 0)] {
+        let words = [event::TIMER_SET, value, 0, how];
+        assert_eq!(b.call(timer, &words, b"", 0).unwrap().result(), 0);
+    }
+    let left =
+        |b: &mut Bench<Events>, timer| b.call(timer, &[event::TIMER_GET], b"", 0).unwrap().words[1];
+    let read = [fs::READ, fs::POSITION, 0];
+    assert_eq!(left(&mut b, follows), HOUR + 4000);
+    // Nobody is believed.
+    assert_eq!(b.result(0, &[event::CLOCK_SET], b""), 0);
+    assert_eq!(left(&mut b, follows), HOUR + 4000);
+    assert_eq!(b.call(cancels, &read, b"", 8).unwrap().result(), -EAGAIN);
+    b.fake.wall = 2 * HOUR;
+    assert_eq!(b.result(0, &[event::CLOCK_SET], b""), 0);
+    assert_eq!(left(&mut b, follows), 4000);
+    assert_eq!(left(&mut b, cancels), 7 * HOUR - 1000);
+    assert_eq!(left(&mut b, ahead), HOUR);
+    assert_eq!(b.call(cancels, &read, b"", 8).unwrap().result(), -ECANCELED);
+    assert_eq!(b.call(cancels, &read, b"", 8).unwrap().result(), -EAGAIN);
+    assert_eq!(b.call(follows, &read, b"", 8).unwrap().result(), -EAGAIN);
+    b.fake.wall = 3 * HOUR;
+    assert_eq!(b.result(0, &[event::CLOCK_SET], b""), 0);
+    assert_eq!(b.call(follows, &read, b"", 8).unwrap().data[..1], [1]);
+}

@@ -9,6 +9,11 @@ pub struct Timer {
     pub interval: u64,
     /// Absolute times are of the real-time clock.
     pub real: bool,
+    /// The next expiration is a time of that clock, and follows it.
+    pub follows: bool,
+    /// If that clock is set, who reads is to know; it was.
+    pub cancels: bool,
+    pub cancelled: bool,
     /// Who pays for it.
     pub payer: u32,
 }

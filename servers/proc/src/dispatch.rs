@@ -86,7 +86,7 @@ impl<S: System> Manager<S> {
         let words = &message.words;
         let has = |roles: u64| message.badge & roles != 0;
         match words[0] {
-            FORK..=SPACE_IPC => {}
+            FORK..=ADJUST_CLOCK => {}
             IDS_OF..=NUMBER_OF | CGROUP_MAKE..=CGROUP_PATH => return self.outside(message),
             _ => return Err(ENOSYS),
         }
@@ -165,6 +165,8 @@ impl<S: System> Manager<S> {
             USER_SPACE => self.user_space(message, slot),
             SPACE_IPC => self.space_ipc(message, slot),
             NUMBER => self.number(slot, words[1], words[2] != 0),
+            SET_CLOCK => self.set_clock(slot, words[1]),
+            ADJUST_CLOCK => self.adjust_clock(message, slot),
             _ => Err(ENOSYS),
         }
     }

@@ -39,6 +39,7 @@ pub enum Notice {
 #[derive(Default)]
 pub struct Fake {
     pub now: u64,
+    pub wall: u64,
     pub domains: HashMap<Id, FakeDomain>,
     /// What `out` of the present caller holds; what came into its in part.
     pub out: Vec<u8>,
@@ -96,6 +97,13 @@ impl Fake {
 impl System for Fake {
     fn now(&mut self) -> u64 {
         self.now
+    }
+    fn wall(&mut self) -> u64 {
+        self.wall
+    }
+    fn set_wall(&mut self, wall: u64) -> bool {
+        self.wall = wall;
+        true
     }
     fn log(&mut self, line: &str) {
         self.log.push(line.into());

@@ -42,6 +42,7 @@ mod threads;
 mod timers;
 mod user_spaces;
 mod wait;
+mod wall_clock;
 
 #[cfg(test)]
 mod fake;

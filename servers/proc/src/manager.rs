@@ -14,6 +14,7 @@ use crate::system::{Domain, Entries, Errno, System};
 use crate::table::{Direct, Slab, Slot, NONE};
 use crate::timers::Due;
 use crate::user_spaces::Counts;
+use crate::wall_clock::WallClock;
 use crate::PrefixPage;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::rc::Rc;
@@ -51,6 +52,7 @@ pub struct Manager<S: System> {
     /// Who waits for words in shared memory.
     pub(crate) futexes: Futexes,
     pub(crate) prefixes: Prefixes,
+    pub(crate) clock: WallClock,
     /// Processes that must end before the present message is done with, with their wait status.
     pub(crate) doomed: VecDeque<(Slot, u32)>,
     /// Processes and threads of each real user.
@@ -103,6 +105,7 @@ impl<S: System> Manager<S> {
             timers: BTreeSet::new(),
             futexes: Futexes::default(),
             prefixes: Prefixes::new(page),
+            clock: WallClock::default(),
             doomed: VecDeque::new(),
             users: BTreeMap::new(),
             cgroups: Cgroups::default(),

@@ -129,6 +129,17 @@ impl System for Native {
         cairn_rt::time::monotonic()
     }
 
+    fn wall(&mut self) -> u64 {
+        cairn_rt::time::wall_clock()
+    }
+
+    fn set_wall(&mut self, wall: u64) -> bool {
+        let set = self
+            .power
+            .map(|machine| machine.service(machine::WALL_CLOCK, &[wall]));
+        matches!(set, Some(Ok(_)))
+    }
+
     fn log(&mut self, line: &str) {
         cairn_rt::log::write_plain(format_args!("{line}"));
     }

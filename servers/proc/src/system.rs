@@ -84,6 +84,10 @@ pub type Slots = [u64; (MAX_SLOTS / 64) as usize];
 pub trait System {
     /// Monotonic ns.
     fn now(&mut self) -> u64;
+    /// The wall clock's ns since 1970 at monotonic time 0.
+    fn wall(&mut self) -> u64;
+    /// It is this from now on. False: the machine is not there to be told.
+    fn set_wall(&mut self, wall: u64) -> bool;
     /// A line for the system's log.
     fn log(&mut self, line: &str);
 

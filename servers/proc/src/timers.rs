@@ -10,10 +10,12 @@ use crate::manager::{done, Manager};
 use crate::signal::{bit, code, Full, Info, LAST, SIGALRM, SIGPROF, SIGVTALRM};
 use crate::system::{Errno, System};
 use crate::table::Slot;
+use crate::wall_clock::STEP;
 use cairn_abi::Token;
 use cairn_idl::errno::{EAGAIN, EINVAL, ETIMEDOUT};
 use cairn_idl::proc::{
-    TimerOp, TIMER_CLOCKS, TIMER_CLOCK_PROCESS, TIMER_CLOCK_THREAD, TIMER_OWN_ID, TIMER_REAL,
+    TimerOp, TIMER_CLOCKS, TIMER_CLOCK_PROCESS, TIMER_CLOCK_THREAD, TIMER_OF_WALL, TIMER_OWN_ID,
+    TIMER_REAL,
 };
 
 /// Deadline, process, and which timer of it: by their places the interval timers and POSIX timers, or [`of_thread`], or [`CPU_LOOK`].
@@ -67,6 +69,8 @@ pub struct Timer {
     /// Its next expiry by its clock, or the last one that was acted on; 0: not running.
     pub deadline: u64,
     interval: u64,
+    /// Its deadline is an absolute time of the wall clock.
+    of_wall: bool,
     pub stage: Stage,
     /// Its signal waits to be taken.
     pub queued: bool,
@@ -120,6 +124,8 @@ impl<S: System> Manager<S> {
             let (_, slot, which) = due;
             if which & THREAD != 0 {
                 self.futex_expired(slot, which);
+            } else if which == STEP {
+                self.clock_step();
             } else if which == CPU_LOOK {
                 self.cpu_look(slot, now);
             } else {
@@ -292,6 +298,7 @@ impl<S: System> Manager<S> {
         let waited = core::mem::take(&mut timer.stage) == Stage::Waits;
         timer.deadline = deadline.min(LONGEST);
         timer.interval = interval.min(LONGEST);
+        timer.of_wall = false;
         (timer.overrun, timer.overruns) = (0, 0);
         let runs = timer.deadline != 0 && timer.signal != 0;
         if waited && timer.clock == Clock::Real {
@@ -299,6 +306,28 @@ impl<S: System> Manager<S> {
         }
         if runs {
             self.look_forward(slot, which);
+        }
+    }
+
+    /// The wall clock went on by so many ns (or back): what is to expire at a time of that clock expires as much earlier.
+    pub(crate) fn wall_moved(&mut self, forth: i64) {
+        for slot in 0..self.processes.end() {
+            let timers = self.processes.get(slot).map_or(0, |p| p.timers.len());
+            for which in 0..timers {
+                let timer = &mut self.processes[slot].timers[which];
+                if !timer.of_wall || timer.deadline == 0 {
+                    continue;
+                }
+                let before = (timer.deadline, slot, which as u32);
+                timer.deadline = timer
+                    .deadline
+                    .saturating_add_signed(-forth)
+                    .clamp(1, LONGEST);
+                let after = timer.deadline;
+                if timer.stage == Stage::Waits && self.timers.remove(&before) {
+                    self.timers.insert((after, slot, which as u32));
+                }
+            }
         }
     }
 
@@ -364,6 +393,11 @@ impl<S: System> Manager<S> {
         let which = self.timer_named(slot, id).ok_or(EINVAL)?;
         let (left, interval) = self.left(slot, which);
         match operation {
+            TimerOp::Set if fifth & TIMER_OF_WALL != 0 && third != 0 => {
+                let deadline = third.saturating_sub(self.system.wall()).max(1);
+                self.arm(slot, which, deadline, fourth);
+                self.processes[slot].timers[which as usize].of_wall = true;
+            }
             TimerOp::Set => self.arm(slot, which, third, fourth),
             TimerOp::Create | TimerOp::Get => {}
             TimerOp::Delete => self.timer_delete(slot, which),

@@ -38,7 +38,7 @@ use cairn_abi::hasty::Step;
 use cairn_abi::layout::USER_TOP;
 use cairn_abi::machine::Counters;
 use cairn_abi::service::memory::pool;
-use cairn_abi::state::Registers;
+use cairn_abi::state::{Registers, SystemPage};
 use core::cell::Cell;
 use core::hint::black_box;
 
@@ -725,6 +725,12 @@ impl Arch for Machine {
 
     fn log_goes_on(&mut self) -> bool {
         console::goes_on()
+    }
+
+    fn set_wall_clock(&mut self, page: Frame, ns: u64) {
+        let page = frame_pointer(page).cast::<SystemPage>();
+        // SAFETY: the frame is the system page's, which the nucleus keeps mapped for good; an aligned word is written whole, and others only read it.
+        unsafe { (&raw mut (*page).boot_realtime).write_volatile(ns) };
     }
 
     fn power(&mut self, action: u64, code: u64) {

@@ -3,7 +3,7 @@
 use super::ids;
 use super::io::file;
 use crate::descriptors::OpenFile;
-use crate::errno::{Result, EBADF, EINVAL, ENAMETOOLONG, ENOENT};
+use crate::errno::{Result, EBADF, EFAULT, EINVAL, ENAMETOOLONG, ENOENT, ERANGE};
 use crate::machine::area::{process, Frame};
 use crate::machine::request::Request;
 use crate::machine::user::{self, UserRange, UserString};
@@ -278,6 +278,55 @@ fn xattr_text(path: &[u8], name: &[u8], value: UserRange) -> Result<Vec<u8>> {
     Ok(text)
 }
 
+/// The attribute's name and its new value, in the order in which Linux looks at them.
+fn checked_attribute(
+    what: u64,
+    name: u64,
+    value: (u64, u64),
+    set_flags: u64,
+    attribute: &mut UserString,
+) -> Result<UserRange> {
+    const KNOWN: u64 = 3;
+    if set_flags & !KNOWN != 0 {
+        return Err(EINVAL);
+    }
+    if what == LIST {
+        return Ok(UserRange::EMPTY);
+    }
+    attribute.fill(name).map_err(|error| match error {
+        ENAMETOOLONG => ERANGE,
+        other => other,
+    })?;
+    if !(1..=255).contains(&attribute.as_bytes().len()) {
+        return Err(ERANGE);
+    }
+    match what {
+        SET if value.1 > VALUE_MAX => Err(crate::errno::E2BIG),
+        SET => {
+            let given = user::range(value.0, value.1)?;
+            match value.1 == 0 || user::touch(given, false) {
+                true => Ok(given),
+                false => Err(EFAULT),
+            }
+        }
+        _ => Ok(UserRange::EMPTY),
+    }
+}
+
+/// What is wrong with the file of an attribute's call.
+fn unusable(place: Option<u64>, fd: u64, flags: u64) -> Result<()> {
+    let Some(address) = place else {
+        return super::io::usable(fd).map(|_| ());
+    };
+    let mut path = UserString::empty();
+    path.fill(address)?;
+    let bits = flags & NOFOLLOW;
+    walk(AT_FDCWD, path.as_bytes(), |start, answer| {
+        let request = Request::new(&[fs::STAT, bits]).path(&start.rest);
+        send(request, start.slot, answer).map(|_| ())
+    })
+}
+
 fn xattr(
     what: u64,
     place: Option<u64>,
@@ -288,18 +337,12 @@ fn xattr(
     set_flags: u64,
 ) -> Result<u64> {
     let mut attribute = UserString::empty();
-    if what != LIST {
-        attribute.fill(name)?;
-    }
-    let attribute = attribute.as_bytes();
-    if what != LIST && !(1..=255).contains(&attribute.len()) {
-        return Err(crate::errno::ERANGE);
-    }
-    let given = match what {
-        SET if value.1 > VALUE_MAX => return Err(crate::errno::E2BIG),
-        SET => user::range(value.0, value.1)?,
-        _ => UserRange::EMPTY,
+    let given = match checked_attribute(what, name, value, set_flags, &mut attribute) {
+        Ok(given) => given,
+        // The file comes first.
+        Err(error) => return Err(unusable(place, fd, flags).err().unwrap_or(error)),
     };
+    let attribute = attribute.as_bytes();
     let words = [fs::XATTR, what, set_flags | flags];
     let Some(path) = place else {
         let file = super::io::usable(fd)?;
@@ -371,7 +414,7 @@ pub fn setxattr(f: &mut Frame) -> Result<u64> {
         0,
         f.arg(1),
         (f.arg(2), f.arg(3)),
-        f.arg(4) & 3,
+        f.arg(4) & 0xffff_ffff,
     )
 }
 
@@ -383,7 +426,7 @@ pub fn lsetxattr(f: &mut Frame) -> Result<u64> {
         NOFOLLOW,
         f.arg(1),
         (f.arg(2), f.arg(3)),
-        f.arg(4) & 3,
+        f.arg(4) & 0xffff_ffff,
     )
 }
 
@@ -395,7 +438,7 @@ pub fn fsetxattr(f: &mut Frame) -> Result<u64> {
         0,
         f.arg(1),
         (f.arg(2), f.arg(3)),
-        f.arg(4) & 3,
+        f.arg(4) & 0xffff_ffff,
     )
 }
 

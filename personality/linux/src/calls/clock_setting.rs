@@ -1,12 +1,16 @@
-//! Setting clocks: clock_settime, settimeofday, adjtimex, clock_adjtime. The wall clock is set by the machine's clock chip at boot and cannot be changed,
-//! so what is right and allowed is refused with EPERM, and what is wrong as Linux refuses it; reading the state (modes of 0) works.
+//! Setting the wall clock: clock_settime, settimeofday, adjtimex, clock_adjtime. `proc` decides who may and does it; the event server is told that there is something to look at.
 
 use super::clocks::own_clock;
 use crate::errno::{Result, EINVAL, EOPNOTSUPP, EPERM};
+use crate::event;
 use crate::machine::area::{process, Frame};
+use crate::machine::request::Request;
 use crate::machine::user;
+use crate::path;
 use crate::time::{self, SECOND};
+use cairn_abi::layout::linux_slot;
 use cairn_idl::capability::SYS_TIME;
+use cairn_idl::{event as idl, proc};
 
 const REALTIME: u32 = 0;
 /// The last of the clocks with numbers, and one in their midst that was never used.
@@ -23,9 +27,29 @@ pub fn clock_settime(f: &mut Frame) -> Result<u64> {
         }
         return Err(EINVAL);
     }
-    time::read_timespec(f.arg(1))?;
-    // (Nobody may; who has the capability would otherwise be told that it is set.)
-    Err(EPERM)
+    set(time::read_timespec(f.arg(1))?)
+}
+
+/// The wall clock says this from now on.
+fn set(time: u64) -> Result<u64> {
+    if time / SECOND > proc::LAST_SECOND {
+        return Err(EINVAL);
+    }
+    if !process().is_capable(SYS_TIME) {
+        return Err(EPERM);
+    }
+    // It cannot say that the machine began before 1970.
+    let wall = time.checked_sub(time::now()).ok_or(EINVAL)?;
+    Request::new(&[proc::SET_CLOCK, wall]).call(linux_slot::PROC)?;
+    tell();
+    Ok(0)
+}
+
+/// The event server looks at the clock: its timers follow it.
+fn tell() {
+    if let Ok(server) = path::scheme(event::MANAGER) {
+        let _ = Request::new(&[idl::CLOCK_SET]).call(server);
+    }
 }
 
 pub fn settimeofday(f: &mut Frame) -> Result<u64> {
@@ -37,56 +61,43 @@ pub fn settimeofday(f: &mut Frame) -> Result<u64> {
         if f.arg(1) != 0 {
             user::read::<u64>(f.arg(1))?;
         }
-        time::timeval(seconds, microseconds)?;
-    } else if f.arg(1) != 0 {
-        user::read::<u64>(f.arg(1))?;
-    } else if process().is_capable(SYS_TIME) {
-        // Nothing to set.
-        return Ok(0);
+        return set(time::timeval(seconds, microseconds)?);
     }
-    Err(EPERM)
-}
-
-/// Modes of adjtimex(2).
-mod mode {
-    pub const SINGLE_SHOT: u32 = 0x8000;
-    pub const OFFSET: u32 = 1;
-    pub const READ_ONLY: u32 = 0x2000;
-}
-
-/// `struct timex`, 208 bytes, as 26 words.
-fn adjust(address: u64) -> Result<u64> {
-    const NOT_SYNCHRONISED: u64 = 5;
-    const STA_UNSYNC: u64 = 0x40;
-    const MAX_ERROR: u64 = 16_000_000;
-    const TOLERANCE: u64 = 500 << 16;
-    let given: [u64; 26] = user::read(address)?;
-    let modes = given[0] as u32;
-    if modes & mode::SINGLE_SHOT != 0 {
-        if modes & mode::OFFSET == 0 {
-            return Err(EINVAL);
-        }
-        if modes & mode::READ_ONLY == 0 {
+    if f.arg(1) != 0 {
+        // The time zone, which is kept nowhere: who may set it is told that it is set.
+        let [west, _] = user::read::<[i32; 2]>(f.arg(1))?;
+        if !process().is_capable(SYS_TIME) {
             return Err(EPERM);
         }
-    } else if modes != 0 {
-        return Err(EPERM);
+        const MOST: i32 = 15 * 60;
+        return match (-MOST..=MOST).contains(&west) {
+            true => Ok(0),
+            false => Err(EINVAL),
+        };
     }
-    let now = time::real_time();
-    let mut state = [0u64; 26];
-    state[0] = modes as u64;
-    // offset, frequency; the greatest and the estimated error, status, constant, precision, tolerance; the time, tick.
-    state[3] = MAX_ERROR;
-    state[4] = MAX_ERROR;
-    state[5] = STA_UNSYNC;
-    state[6] = 2;
-    state[7] = 1;
-    state[8] = TOLERANCE;
-    state[9] = now / SECOND;
-    state[10] = now % SECOND / 1000;
-    state[11] = 10_000;
+    match process().is_capable(SYS_TIME) {
+        // Nothing to set.
+        true => Ok(0),
+        false => Err(EPERM),
+    }
+}
+
+/// `struct timex`: `proc` knows its modes.
+fn adjust(address: u64) -> Result<u64> {
+    const SIZE: u64 = 208;
+    const SETOFFSET: u32 = 0x100;
+    let given: [u64; SIZE as usize / 8] = user::read(address)?;
+    let modes = given[0] as u32;
+    let mut state = given;
+    let words = Request::new(&[proc::ADJUST_CLOCK, modes.into()])
+        .out(user::bytes_of(&given))
+        .input_value(&mut state)
+        .call(linux_slot::PROC)?;
+    if modes & SETOFFSET != 0 {
+        tell();
+    }
     user::write(address, &state)?;
-    Ok(NOT_SYNCHRONISED)
+    Ok(words[0])
 }
 
 pub fn adjtimex(f: &mut Frame) -> Result<u64> {

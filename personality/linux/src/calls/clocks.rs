@@ -110,6 +110,20 @@ fn sleep(deadline: u64, left: u64) -> Result<u64> {
     }
 }
 
+/// A sleep to a time of the wall clock, which may be set meanwhile.
+fn sleep_until(wall: u64) -> Result<u64> {
+    /// So long at once at most: the clock is looked at again.
+    const LOOK: u64 = SECOND;
+    loop {
+        let deadline = wall.saturating_sub(time::boot_real_time());
+        let look = time::now().saturating_add(LOOK);
+        if deadline <= look {
+            return sleep(deadline, 0);
+        }
+        sleep(look, 0)?;
+    }
+}
+
 /// A relative sleep, which goes on to the same deadline after a stop.
 fn sleep_for(f: &Frame, ns: u64, left: u64) -> Result<u64> {
     let area = area();
@@ -151,7 +165,7 @@ pub fn clock_nanosleep(f: &mut Frame) -> Result<u64> {
     let given = time::read_timespec(f.arg(2))?;
     match (flags & ABSOLUTE != 0, clock) {
         (false, _) => sleep_for(f, given, left),
-        (true, 0 | 8 | 11) => sleep(given.saturating_sub(time::boot_real_time()), 0),
+        (true, 0 | 8 | 11) => sleep_until(given),
         (true, _) => sleep(given, 0),
     }
 }
@@ -210,7 +224,6 @@ fn expiry(clock: u32, absolute: bool, value: u64) -> Result<u64> {
         (0, _) => 0,
         (v, false) if matches!(clock, PROCESS | THREAD) => read_clock(clock)?.saturating_add(v),
         (v, false) => time::deadline_after(v),
-        (v, true) if clock == REALTIME => v.saturating_sub(time::boot_real_time()).max(1),
         (v, true) => v,
     })
 }
@@ -300,8 +313,13 @@ pub fn timer_settime(f: &mut Frame) -> Result<u64> {
     }
     let interval = time::read_timespec(f.arg(2))?;
     let value = time::read_timespec(f.arg(2).wrapping_add(16))?;
-    let at = expiry(clock, f.arg(1) & 1 != 0, value)?;
-    let words = timer_request(&[proc::TIMER, TimerOp::Set.word(), id, at, interval])?;
+    let absolute = f.arg(1) & 1 != 0;
+    // What is a time of the wall clock `proc` reckons, which knows when that is set.
+    let (at, how) = match absolute && clock == REALTIME {
+        true => (value, proc::TIMER_OF_WALL),
+        false => (expiry(clock, absolute, value)?, 0),
+    };
+    let words = timer_request(&[proc::TIMER, TimerOp::Set.word(), id, at, interval, how])?;
     write_timer(f.arg(3), &words)
 }
 
@@ -363,7 +381,7 @@ pub fn timerfd_settime(f: &mut Frame) -> Result<u64> {
         return Err(EINVAL);
     }
     let file = timerfd(f.arg(0))?;
-    let words = [event::TIMER_SET, value, interval, flags & ABSOLUTE];
+    let words = [event::TIMER_SET, value, interval, flags];
     let old = Request::new(&words).call(file.slot())?;
     match f.arg(3) {
         0 => Ok(0),

@@ -1,9 +1,9 @@
 //! futex(2). Waiters of one process meet in a table of its own; words in memory that is shared with other processes have a key from `vm`, and their waiters meet in `proc`.
-//! Requeueing and FUTEX_WAKE_OP know the process's own table only.
+//! Requeueing, FUTEX_WAKE_OP and futex_waitv know the process's own table only.
 
 use super::pi_futex;
 use crate::errno::{
-    Result, EAGAIN, EFAULT, EINVAL, ENOSYS, ETIMEDOUT, RESTART, RESTART_NO_HANDLER,
+    Result, EAGAIN, EFAULT, EINVAL, ENOSYS, ESRCH, ETIMEDOUT, RESTART, RESTART_NO_HANDLER,
 };
 use crate::futex::wake_op;
 use crate::machine::area::{area, process, Frame, Identity, ThreadArea};
@@ -12,6 +12,7 @@ use crate::machine::{gate, published, user};
 use crate::memory;
 use crate::signal::deliver;
 use crate::time;
+use alloc::vec::Vec;
 use cairn_abi::layout::{linux_slot, PAGE};
 use cairn_abi::service::current;
 use cairn_abi::Error;
@@ -204,6 +205,94 @@ fn wait(address: u64, expected: u32, bits: u32, deadline: Option<u64>) -> Result
     }
 }
 
+/// Most words of futex_waitv.
+const MOST_WORDS: u64 = 128;
+
+/// `struct futex_waitv`: value, address, flags.
+fn waited_word(address: u64) -> Result<(u64, u32)> {
+    const SIZE_32: u32 = 2;
+    let [value, word, rest] = user::read::<[u64; 3]>(address)?;
+    let (flags, reserved) = (rest as u32, rest >> 32);
+    if flags & !(SIZE_32 | PRIVATE as u32) != 0 || flags & SIZE_32 == 0 || reserved != 0 {
+        return Err(EINVAL);
+    }
+    if flags & PRIVATE as u32 == 0 {
+        if !word.is_multiple_of(4) {
+            return Err(EINVAL);
+        }
+        user::range(word, 4)?;
+        if identity(word)?.is_some() {
+            // Waiters of other processes' words meet elsewhere, one word each.
+            return Err(ENOSYS);
+        }
+    }
+    Ok((word, value as u32))
+}
+
+/// futex_waitv: wait for the first of several words; which one it was.
+pub fn waitv(f: &mut Frame) -> Result<u64> {
+    let (waiters, count, timeout) = (f.arg(0), f.arg(1) & 0xffff_ffff, f.arg(3));
+    if f.arg(2) & 0xffff_ffff != 0 || !(1..=MOST_WORDS).contains(&count) || waiters == 0 {
+        return Err(EINVAL);
+    }
+    let deadline = match (timeout, f.arg(4) as u32) {
+        (0, _) => None,
+        (_, clock @ (0 | 1)) => Some(absolute(timeout, clock == 0)?),
+        _ => return Err(EINVAL),
+    };
+    let words: Vec<(u64, u32)> = (0..count)
+        .map(|i| waited_word(waiters.wrapping_add(i * 24)))
+        .collect::<Result<_>>()?;
+    for &(word, _) in &words {
+        if !word.is_multiple_of(4) {
+            return Err(EINVAL);
+        }
+        user::range(word, 4)?;
+    }
+    let process = process();
+    let thread = own_id(area());
+    let tickets: Vec<u64> = {
+        let mut futexes = process.futexes.lock();
+        for &(word, expected) in &words {
+            if user::word(word)? != expected {
+                return Err(EAGAIN);
+            }
+        }
+        let tickets = words.iter();
+        tickets
+            .map(|&(word, _)| futexes.add(word, thread, u32::MAX))
+            .collect()
+    };
+    loop {
+        if let Some(at) = deadline {
+            gate::deadline(at);
+        }
+        let result = gate::service_interruptible(linux_slot::CURRENT, current::PARK, &[]);
+        let mut futexes = process.futexes.lock();
+        let woken = tickets.iter().position(|&ticket| !futexes.waits(ticket));
+        let error = match (woken, result) {
+            (Some(_), _) => None,
+            (None, Err(Error::TimedOut)) => Some(ETIMEDOUT),
+            (None, Err(Error::Interrupted)) if deliver::pending() => Some(match deadline {
+                Some(_) => RESTART_NO_HANDLER,
+                None => RESTART,
+            }),
+            _ => continue,
+        };
+        for &ticket in &tickets {
+            futexes.remove(ticket);
+        }
+        drop(futexes);
+        if woken.is_some() && result == Err(Error::Interrupted) {
+            area().mark_poked();
+        }
+        return match (woken, error) {
+            (Some(index), _) => Ok(index as u64),
+            (None, error) => Err(error.unwrap_or(EAGAIN)),
+        };
+    }
+}
+
 fn unpark(threads: &[u32]) {
     for thread in threads {
         let _ = gate::service(linux_slot::CURRENT, current::UNPARK, &[*thread as u64]);
@@ -272,6 +361,7 @@ pub fn set_robust_list(f: &mut Frame) -> Result<u64> {
 pub fn get_robust_list(f: &mut Frame) -> Result<u64> {
     let (head, length) = area().robust_list.get();
     if f.arg(0) != 0 && f.arg(0) as u32 != area().tid() {
+        super::scheduling::exists(f.arg(0)).map_err(|_| ESRCH)?;
         return Err(crate::errno::EPERM);
     }
     user::write(f.arg(1), &head)?;

@@ -24,6 +24,11 @@ pub fn own_group() -> Result<u64> {
     ids(0).map(|w| w[2])
 }
 
+/// The device of the session's terminal, 0 if it has none.
+pub fn own_terminal() -> Result<u64> {
+    ids(0).map(|w| w[4])
+}
+
 pub fn getpid(_: &mut Frame) -> Result<u64> {
     Ok(process().pid() as u64)
 }

@@ -1,13 +1,13 @@
 //! Opening: open, openat, creat, and what other calls open for themselves.
 
 use crate::descriptors::{OpenFile, NO_SLOT};
-use crate::errno::{check, Result, E2BIG, EAGAIN, EFAULT, EINVAL, EIO, ENOSYS, ENOTDIR};
+use crate::errno::{check, Result, E2BIG, EAGAIN, EFAULT, EINVAL, EIO, ENOENT, ENOSYS, ENOTDIR};
 use crate::machine::area::{process, Frame};
 use crate::machine::buffer::Buffer;
 use crate::machine::gate;
 use crate::machine::request::{self, put_path, Request};
 use crate::machine::user::{self, UserString};
-use crate::path::{self, make_room, AT_FDCWD, PORTALS, REDIRECT};
+use crate::path::{self, make_room, Start, AT_FDCWD, PORTALS, REDIRECT};
 use crate::prefix::Own;
 use crate::process::Root;
 use crate::space;
@@ -37,7 +37,7 @@ pub fn openat(f: &mut Frame) -> Result<u64> {
     open_descriptor(f.arg(0) as i32, name.as_bytes(), f.arg(2), f.arg(3))
 }
 
-/// openat2 with no restrictions on resolution.
+/// openat2; its restrictions on resolution are in [`super::resolve`].
 pub fn openat2(f: &mut Frame) -> Result<u64> {
     const SIZE: u64 = 24;
     if f.arg(3) < SIZE {
@@ -56,8 +56,10 @@ pub fn openat2(f: &mut Frame) -> Result<u64> {
     checked_how(flags, mode, resolve)?;
     let mut name = UserString::empty();
     name.fill(f.arg(1))?;
-    if resolve != 0 {
-        return Err(ENOSYS);
+    if super::resolve::restricts(resolve) {
+        process().state().files.check_room()?;
+        let dirfd = f.arg(0) as i32;
+        return super::resolve::open(dirfd, name.as_bytes(), flags, mode, resolve);
     }
     open_descriptor(f.arg(0) as i32, name.as_bytes(), flags, mode)
 }
@@ -131,8 +133,13 @@ fn open_descriptor(dirfd: i32, name: &[u8], flags: u64, mode: u64) -> Result<u64
         }
         Err(mark) => open_otherwise(dirfd, name, flags, mode, mark)?,
     };
+    descriptor(file, flags)
+}
+
+/// The descriptor of what was opened.
+pub fn descriptor(file: Arc<OpenFile>, flags: u64) -> Result<u64> {
     let cloexec = flags & o::CLOEXEC != 0;
-    let fd = process.state().files.insert(file, cloexec, 0)?;
+    let fd = process().state().files.insert(file, cloexec, 0)?;
     Ok(fd as u64)
 }
 
@@ -168,10 +175,27 @@ fn open_otherwise(
 }
 
 fn open_named(dirfd: i32, name: &[u8], flags: u64, mode: u64, mark: u64) -> Result<Arc<OpenFile>> {
+    if name.is_empty() {
+        return Err(ENOENT);
+    }
+    open_at(&path::start(dirfd, name)?, flags, mode, mark)
+}
+
+/// Open a name below an open directory.
+pub fn open_from(
+    directory: Arc<OpenFile>,
+    name: &[u8],
+    flags: u64,
+    mode: u64,
+) -> Result<Arc<OpenFile>> {
+    open_at(&path::at_file(directory, name), flags, mode, 0)
+}
+
+fn open_at(start: &Start, flags: u64, mode: u64, mark: u64) -> Result<Arc<OpenFile>> {
     let umask = room_and_umask()?;
     let mode = mode & 0o7777 & !(umask as u64);
     let sent = flags & !o::CLOEXEC;
-    path::walk(dirfd, name, |start, answer| {
+    path::walk_from(start, |start, answer| {
         if let Some(file) = start.own_file() {
             if file.object.is_some() {
                 return Err(ENOSYS);

@@ -24,7 +24,7 @@ fn check_pid(pid: u64) -> Result<()> {
 }
 
 /// Does the process or thread exist?
-fn exists(pid: u64) -> Result<()> {
+pub(super) fn exists(pid: u64) -> Result<()> {
     check_pid(pid)?;
     let pid = pid & 0xffff_ffff;
     if pid == 0 || pid == process().pid() as u64 || pid == area().tid() as u64 {
@@ -37,7 +37,7 @@ fn exists(pid: u64) -> Result<()> {
 }
 
 /// The nucleus's id of a thread of this process (0: this thread), None for one of another process.
-fn own_thread(pid: u64) -> Option<u32> {
+pub(super) fn own_thread(pid: u64) -> Option<u32> {
     if pid == 0 || pid == area().tid() as u64 {
         return Some(0);
     }
@@ -50,7 +50,7 @@ fn own_thread(pid: u64) -> Option<u32> {
 }
 
 /// The cores that there are, a bit each.
-fn all_cores() -> u64 {
+pub(super) fn all_cores() -> u64 {
     let cores = system_page().cores.clamp(1, 64);
     !0 >> (64 - cores)
 }

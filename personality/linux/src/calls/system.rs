@@ -1,19 +1,20 @@
 //! The system as a whole: names, memory, log, power; and things of their own kind.
 
 use crate::descriptors::event_kind;
-use crate::errno::{Result, EINVAL, EPERM};
+use crate::errno::{Result, EINVAL, ENOSYS, EPERM};
 use crate::event;
 use crate::machine::area::{process, Frame};
 use crate::machine::request::Request;
-use crate::machine::{published, user};
+use crate::machine::{gate, published, user};
 use crate::signal::rules::UNBLOCKABLE;
 use crate::time::{self, SECOND};
 use alloc::vec;
 use cairn_abi::layout::{linux_slot, PAGE};
-use cairn_idl::capability::{SYS_ADMIN, SYS_BOOT};
+use cairn_idl::capability::{SYS_ADMIN, SYS_BOOT, SYS_TTY_CONFIG};
 use cairn_idl::event as idl;
-use cairn_idl::fs::o;
+use cairn_idl::fs::{self, o, Stat, Statfs};
 use cairn_idl::{proc, vm};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 const RELEASE: &[u8] = b"6.1.0-cairn";
 
@@ -36,12 +37,12 @@ pub fn uname(f: &mut Frame) -> Result<u64> {
 }
 
 pub fn sethostname(f: &mut Frame) -> Result<u64> {
-    let length = f.arg(1);
-    if length > 64 {
-        return Err(EINVAL);
-    }
     if !process().is_capable(SYS_ADMIN) {
         return Err(EPERM);
+    }
+    let length = f.arg(1) & 0xffff_ffff;
+    if length > 64 {
+        return Err(EINVAL);
     }
     let range = user::range(f.arg(0), length)?;
     Request::new(&[proc::SETHOSTNAME])
@@ -188,10 +189,128 @@ pub fn memfd_create(f: &mut Frame) -> Result<u64> {
         .map(u64::from)
 }
 
-/// membarrier: the query; with ordered x86 stores and no expedited command nothing else is offered.
+/// Commands of membarrier(2), each a bit of what the query tells.
+mod barrier {
+    pub const GLOBAL: u64 = 1;
+    pub const GLOBAL_EXPEDITED: u64 = 2;
+    pub const REGISTER_GLOBAL_EXPEDITED: u64 = 4;
+    pub const PRIVATE_EXPEDITED: u64 = 8;
+    pub const REGISTER_PRIVATE_EXPEDITED: u64 = 0x10;
+    pub const SYNC_CORE: u64 = 0x20;
+    pub const REGISTER_SYNC_CORE: u64 = 0x40;
+}
+
+/// What the process has registered for. A child begins with it as with all memory.
+static REGISTERED: AtomicU64 = AtomicU64::new(0);
+
+/// membarrier: the thread goes over all cores once. Whatever ran there was put off in between, so it has done what it began before and does what follows after.
 pub fn membarrier(f: &mut Frame) -> Result<u64> {
-    match f.arg(0) {
+    const QUERY: u64 = 0;
+    const KNOWN: u64 = 0x7f;
+    let command = f.arg(0) & 0xffff_ffff;
+    if f.arg(1) & 0xffff_ffff != 0 {
+        return Err(EINVAL);
+    }
+    match command {
+        QUERY => return Ok(KNOWN),
+        barrier::REGISTER_GLOBAL_EXPEDITED
+        | barrier::REGISTER_PRIVATE_EXPEDITED
+        | barrier::REGISTER_SYNC_CORE => {
+            REGISTERED.fetch_or(command, Ordering::Relaxed);
+            return Ok(0);
+        }
+        barrier::GLOBAL | barrier::GLOBAL_EXPEDITED => {}
+        barrier::PRIVATE_EXPEDITED | barrier::SYNC_CORE => {
+            // The bit of registering is the next one.
+            if REGISTERED.load(Ordering::Relaxed) & command << 1 == 0 {
+                return Err(EPERM);
+            }
+            if process().is_alone() {
+                return Ok(0);
+            }
+        }
+        _ => return Err(EINVAL),
+    }
+    over_all_cores()?;
+    Ok(0)
+}
+
+fn over_all_cores() -> Result<()> {
+    let failed = |_| crate::errno::EAGAIN;
+    let [here, allowed, there_are] = gate::affinity(0, 0).map_err(failed)?;
+    let others = (0..64).filter(|core| there_are >> core & 1 != 0 && *core != here);
+    let mut moved = Ok(());
+    for core in others {
+        moved = gate::affinity(0, 1 << core).map(|_| ());
+        if moved.is_err() {
+            break;
+        }
+        gate::yield_core();
+    }
+    gate::affinity(0, allowed).map_err(failed)?;
+    moved.map_err(failed)
+}
+
+/// vhangup: whom it is allowed and who has no terminal has nothing to hang up; terminals cannot be.
+pub fn vhangup(_: &mut Frame) -> Result<u64> {
+    if !process().is_capable(SYS_TTY_CONFIG) {
+        return Err(EPERM);
+    }
+    match super::ids::own_terminal()? {
         0 => Ok(0),
+        _ => Err(ENOSYS),
+    }
+}
+
+/// ustat: how much room a file system has, by the device of its files.
+pub fn ustat(f: &mut Frame) -> Result<u64> {
+    let device = f.arg(0) & 0xffff_ffff;
+    for slot in crate::path::managers() {
+        let mut stat = Stat::default();
+        let request = Request::new(&[fs::STAT, 0]).input_value(&mut stat);
+        if request.call(slot).is_err() || stat.dev != device {
+            continue;
+        }
+        let mut room = Statfs::default();
+        Request::new(&[fs::STATFS])
+            .input_value(&mut room)
+            .call(slot)?;
+        // `struct ustat`: blocks, inodes, and two names that nobody fills in.
+        let told = [room.bfree, room.ffree & 0xffff_ffff, 0, 0];
+        user::write(f.arg(1), &told)?;
+        return Ok(0);
+    }
+    Err(EINVAL)
+}
+
+/// sysfs(2): the types of file systems by their numbers.
+pub fn sysfs(f: &mut Frame) -> Result<u64> {
+    const TYPES: [&[u8]; 9] = [
+        b"tmpfs",
+        b"devtmpfs",
+        b"devpts",
+        b"proc",
+        b"sysfs",
+        b"cgroup2",
+        b"ext4",
+        b"vfat",
+        b"iso9660",
+    ];
+    match f.arg(0) as u32 {
+        1 => {
+            let mut name = user::UserString::empty();
+            name.fill(f.arg(1))?;
+            let found = TYPES.iter().position(|known| *known == name.as_bytes());
+            found.map(|at| at as u64).ok_or(EINVAL)
+        }
+        2 => {
+            let name = TYPES.get(f.arg(1) as u32 as usize).ok_or(EINVAL)?;
+            let mut text = [0; 16];
+            text[..name.len()].copy_from_slice(name);
+            user::write_bytes(f.arg(2), &text[..=name.len()])?;
+            Ok(0)
+        }
+        3 => Ok(TYPES.len() as u64),
         _ => Err(EINVAL),
     }
 }

@@ -5,6 +5,7 @@ use crate::errno::{Result, EINVAL};
 use crate::machine::area::Frame;
 use crate::machine::request::Request;
 use crate::machine::user::{self, UserRange};
+use crate::signal::rules::is_restart;
 use crate::user_space;
 use cairn_abi::layout::linux_slot;
 use cairn_idl::proc;
@@ -70,7 +71,17 @@ pub fn waitid(f: &mut Frame) -> Result<u64> {
         (_, id) if id <= 0 => return Err(EINVAL),
         (_, id) => id as u64,
     };
-    let words = wait(kind, id, options & !KINDS, rusage(f.arg(4))?)?;
+    let words = match rusage(f.arg(4)).and_then(|usage| wait(kind, id, options & !KINDS, usage)) {
+        Ok(words) => words,
+        Err(error) if is_restart(error.value()).is_some() => return Err(error),
+        Err(error) => {
+            // Nobody's change is told as well.
+            if info != 0 {
+                user::write_bytes(info, &child_info(0, 0, 0))?;
+            }
+            return Err(error);
+        }
+    };
     if info != 0 {
         user::write_bytes(
             info,

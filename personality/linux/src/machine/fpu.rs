@@ -18,8 +18,16 @@ const HEADER: core::ops::Range<usize> = 512..576;
 
 /// The system page.
 pub fn system_page() -> &'static SystemPage {
-    // SAFETY: the page is mapped read-only in every domain before its first instruction and never changes.
+    // SAFETY: the page is mapped read-only in every domain before its first instruction and nothing in it changes but the wall clock, which is not read here.
     unsafe { &*(layout::SYSTEM_PAGE as *const SystemPage) }
+}
+
+/// What the wall clock said at monotonic time 0; it may be set at any time.
+pub fn wall_clock() -> u64 {
+    // SAFETY: as above; the nucleus writes the word whole.
+    unsafe {
+        (&raw const (*(layout::SYSTEM_PAGE as *const SystemPage)).boot_realtime).read_volatile()
+    }
 }
 
 /// Bytes of the state in use, without any trailer.

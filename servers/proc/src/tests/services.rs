@@ -523,3 +523,27 @@ fn strangers_and_wild_messages_get_errors() {
         check(&w);
     }
 }
+
+#[test]
+fn the_clock_is_set_by_who_may_and_timers_follow() {
+    const HOUR: u64 = 3600 * 1_000_000_000;
+    let mut w = World::new();
+    let a = w.fork(1);
+    w.m.system.wall = HOUR;
+    let now = w.m.system.now;
+    let of_wall = w.call(a, &[TIMER, 0, 34, 7, TIMER_CLOCK_REALTIME << 32, 0]);
+    let ahead = w.call(a, &[TIMER, 0, 35, 8, TIMER_CLOCK_REALTIME << 32, 0]);
+    let [of_wall, ahead] = [of_wall, ahead].map(|called| called.result() as u64);
+    let set = [TIMER, 1, of_wall, now + 3 * HOUR, 0, TIMER_OF_WALL];
+    assert_eq!(w.call(a, &set).result(), 0);
+    assert_eq!(w.call(a, &[TIMER, 1, ahead, now + HOUR, 0, 0]).result(), 0);
+    assert_eq!(w.call(a, &[TIMER, 2, of_wall]).words()[1], 2 * HOUR);
+    assert_eq!(w.call(a, &[SET_CLOCK, 2 * HOUR]).result(), 0);
+    assert_eq!(w.m.system.wall, 2 * HOUR);
+    assert_eq!(w.call(a, &[TIMER, 2, of_wall]).words()[1], HOUR);
+    assert_eq!(w.call(a, &[TIMER, 2, ahead]).words()[1], HOUR);
+    assert_eq!(w.call(a, &[SET_CLOCK, 1 << 63]).result(), -EINVAL);
+    w.set_ids(a, [5, 5, 5]);
+    assert_eq!(w.call(a, &[SET_CLOCK, HOUR]).result(), -EPERM);
+    assert_eq!(w.m.system.wall, 2 * HOUR);
+}
