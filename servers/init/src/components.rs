@@ -23,8 +23,9 @@ const MACHINE: Portal = Portal(init_slot::MACHINE);
 const VM_TABLES: u64 = 64;
 /// Stack of `vm`, mapped whole.
 const VM_STACK_PAGES: u64 = 16;
-/// Frames given to each object pool so that channels and `vm` can be made.
+/// Frames given to each object pool so that channels and `vm` can be made, and how many components they suffice for.
 const FIRST_OBJECTS: u64 = 2;
+const COMPONENTS_OF_A_FRAME: u64 = 8;
 
 /// A component as it runs.
 struct Running {
@@ -64,11 +65,13 @@ pub fn now() -> u64 {
 impl Components {
     /// Channels and device portals for every component of the manifest.
     pub fn new(boot: &Boot, manifest: &Manifest) -> Result<Components, String> {
+        let count = manifest.components.len() as u64;
+        let frames = count.div_ceil(COMPONENTS_OF_A_FRAME).max(FIRST_OBJECTS);
         for kind in pool::ALL {
-            let first = boot.take(FIRST_OBJECTS).ok_or("no memory")?;
+            let first = boot.take(frames).ok_or("no memory")?;
             fault(
                 "object memory",
-                MEMORY.service(memory::GIVE, &[kind, first, FIRST_OBJECTS]),
+                MEMORY.service(memory::GIVE, &[kind, first, frames]),
             )?;
         }
         let mut running = Vec::new();

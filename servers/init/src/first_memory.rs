@@ -19,16 +19,23 @@ pub struct Boot {
 }
 
 const MEMORY: Portal = Portal(init_slot::MEMORY);
+/// Where the manifest is in the boot archive.
+pub const MANIFEST: &str = "cairn/system.toml";
 /// init's heap beyond rt's arena.
 const HEAP: u64 = layout::NATIVE_HEAP;
-const HEAP_SIZE: u64 = 256 * 1024;
-/// Bytes that the prepared piece has, until somebody takes it: more with a large archive, the addresses of whose pages stand in one list.
+const HEAP_SIZE: u64 = 96 * 1024;
+/// And for each byte of the manifest: its reader takes some 35, and what it leaves stays.
+const FOR_MANIFEST: u64 = 40;
+/// Bytes that the prepared piece has, until somebody takes it: more with a large manifest, and with a large archive, the addresses of whose pages stand in one list.
 static HEAP_READY: AtomicU64 = AtomicU64::new(0);
 
 impl Boot {
     pub fn new(archive_len: u64, archive_frame: u64, command_line_len: u64) -> Boot {
         let list = archive_len.div_ceil(PAGE) * size_of::<u64>() as u64;
-        let heap = prepare_heap(HEAP_SIZE + list.next_multiple_of(PAGE)).unwrap_or_default();
+        let archive = cairn_rt::startup::first_domain_archive(archive_len as usize);
+        let manifest = cairn_archive::find(archive, MANIFEST);
+        let size = HEAP_SIZE + manifest.map_or(0, |m| m.data.len() as u64 * FOR_MANIFEST) + list;
+        let heap = prepare_heap(size.next_multiple_of(PAGE)).unwrap_or_default();
         let mut free: Vec<FrameRange> = ranges().collect();
         if let Some(range) = free.iter_mut().find(|r| r.first == heap.first) {
             *range = FrameRange {
@@ -37,7 +44,7 @@ impl Boot {
             };
         }
         Boot {
-            archive: cairn_rt::startup::first_domain_archive(archive_len as usize),
+            archive,
             archive_frame,
             command_line: String::from(cairn_rt::startup::first_domain_command_line(
                 command_line_len as usize,

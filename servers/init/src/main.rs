@@ -51,7 +51,7 @@ fn halt(code: u64) -> ! {
 
 /// Everything up to the first process; the error is a sentence for the log.
 fn start(boot: &first_memory::Boot) -> Result<Watch, String> {
-    let text = cairn_archive::find(boot.archive, "cairn/system.toml")
+    let text = cairn_archive::find(boot.archive, first_memory::MANIFEST)
         .ok_or("no /cairn/system.toml in the boot archive")?;
     let text = core::str::from_utf8(text.data).map_err(|_| "/cairn/system.toml is not text")?;
     let manifest =
