@@ -1184,8 +1184,6 @@ static const struct operation operations[] = {
     {"brk-touch", small_brk_touch},
     {"pipe-trip", message_pipe},
     {"socketpair-trip", message_socketpair},
-    {"tcp-loopback-64", message_tcp},
-    {"udp-echo", message_udp},
     {"eventfd-trip", message_eventfd},
     {"futex-trip", sync_futex},
     {"sysv-message-trip", message_sysv},
@@ -1226,6 +1224,9 @@ static const struct operation operations[] = {
     {"epoll-wait-1-of-10000", ready_wait_10000},
     {"epoll-add-del", ready_change},
     {"poll-1-of-100", ready_poll_100},
+    // At the end: a closed connection leaves a timer for a minute, and timer-idle is about a machine without others.
+    {"tcp-loopback-64", message_tcp},
+    {"udp-echo", message_udp},
 };
 
 static const struct operation on_disk[] = {
