@@ -1,4 +1,4 @@
-//! The driver program of one NVMe disk ([`cairn_block::start`] names its portals); protocol `cairn_idl::block`.
+//! The driver program of one NVMe disk ([`cairn_device::start`] names its portals); protocol `cairn_idl::block`.
 #![no_std]
 #![no_main]
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! The driver program of one virtio network device ([`cairn_link::program`] names its portals); protocol `cairn_idl::link`.
+//! The driver program of one virtio network device ([`cairn_device::start`] names its portals); protocol `cairn_idl::link`.
 #![no_std]
 #![no_main]
 #![forbid(unsafe_code)]

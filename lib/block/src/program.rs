@@ -6,21 +6,18 @@ use crate::pinned::{Pinned, Pins};
 use crate::serve::{AtOnce, Backend, Disk, System};
 use crate::{Kind, Outcome, PAGE, SECTOR};
 use alloc::vec::Vec;
-use cairn_abi::layout::native_slot;
 use cairn_abi::service::{current, interrupt};
 use cairn_abi::{pulse, received};
+pub use cairn_device::start::refuse;
+use cairn_device::start::{end, CHANNEL};
 use cairn_device::Memory;
 use cairn_idl::block::{self, BADGE_SESSION_FIRST};
-use cairn_idl::errno::ENXIO;
 use cairn_idl::wire;
 use cairn_rt::dma::Driver;
 use cairn_rt::memory::Shared;
 use cairn_rt::serve::{answer, sign, Blocked};
-use cairn_rt::{log, time, Portal, Received, Receiver};
+use cairn_rt::{log, time, Portal, Received};
 
-pub(crate) const CHANNEL: Receiver = Receiver(Portal(native_slot::RECEIVE));
-/// Badge of the interrupt's pulses.
-pub(crate) const INTERRUPT: u64 = u64::MAX;
 /// How often a device that is at work is looked at, should an interrupt get lost, or if it has none.
 const LOOK: u64 = 1_000_000_000;
 const POLL: u64 = 1_000_000;
@@ -105,23 +102,6 @@ pub fn give_up(errno: i64, why: core::fmt::Arguments) -> ! {
         cairn_rt::start::exit(errno as u64)
     }
     refuse()
-}
-
-/// There is nothing to serve.
-pub fn refuse() -> ! {
-    loop {
-        if let Ok(received) = CHANNEL.receive(None) {
-            let blocked: Blocked = Blocked {
-                receiver: CHANNEL,
-                received,
-            };
-            if blocked.received.kind == received::kind::MESSAGE {
-                if let wire::Outcome::Reply(reply) = wire::finish(&blocked, Err(ENXIO), None) {
-                    let _ = answer(CHANNEL, blocked.received.token, &reply);
-                }
-            }
-        }
-    }
 }
 
 fn serve<B: Backend>(backend: B, table: Vec<Partition>) -> Disk<B, Native> {
@@ -231,17 +211,6 @@ pub fn run_at_once<B: AtOnce>(backend: B) -> ! {
             Err(_) => {}
         }
     }
-}
-
-#[cfg(target_os = "none")]
-fn end() -> ! {
-    cairn_rt::start::exit(1)
-}
-
-/// There is no such program on the host.
-#[cfg(not(target_os = "none"))]
-fn end() -> ! {
-    panic!("a driver of a device")
 }
 
 fn hear<B: Backend>(disk: &mut Disk<B, Native>, irq: Option<Portal>, received: &Received) {

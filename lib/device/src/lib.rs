@@ -1,10 +1,11 @@
-//! What drivers of devices on the PCI bus share, whatever the device is: memory that the device sees too ([`Memory`]; [`Pieces`] in the machine, [`fake`] in tests), and interrupts by message ([`listen`]).
+//! What drivers of devices on the PCI bus share, whatever the device is: memory that the device sees too ([`Memory`]; [`Pieces`] in the machine, [`fake`] in tests), interrupts by message ([`listen`]), and how their programs begin and end ([`start`]).
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
 pub mod fake;
+pub mod start;
 
 use alloc::vec::Vec;
 use cairn_abi::service::interrupt;

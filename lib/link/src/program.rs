@@ -1,47 +1,26 @@
-//! The program of a link's driver around its [`Chip`]: its device found on the bus and **reset**, then memory from `vm`, interrupts, the device set up, and the loop. Portals `pci` (whose badge says which device), `irq`, and `dma` (the driver's own badge of `vm`).
+//! The program of a link's driver around its [`Chip`]: it begins as that of any device ([`cairn_device::start`]), and then there is the loop.
 
 use crate::serve::{Server, System};
 use crate::Chip;
-use cairn_abi::layout::native_slot;
 use cairn_abi::service::{current, interrupt};
 use cairn_abi::{pulse, received};
-use cairn_device::{listen, Pieces};
-use cairn_idl::errno::ENXIO;
+pub use cairn_device::start::Trouble;
+use cairn_device::start::{end, refuse, start, CHANNEL};
+use cairn_device::Pieces;
 use cairn_idl::link::{self, BADGE_SESSION_FIRST};
 use cairn_idl::pci;
-use cairn_idl::wire::{self, Failure};
+use cairn_idl::wire;
 use cairn_rt::dma::Driver;
 use cairn_rt::memory::Shared;
 use cairn_rt::serve::{answer, sign, Blocked};
-use cairn_rt::{log, startup, time, Portal, Received, Receiver};
-use core::fmt::{self, Debug, Display};
+use cairn_rt::{log, time, Portal, Received};
+use core::fmt::Debug;
 
-const CHANNEL: Receiver = Receiver(Portal(native_slot::RECEIVE));
-/// Badge of the interrupt's pulses.
-const INTERRUPT: u64 = u64::MAX;
 /// How often a device is looked at, should an interrupt get lost; if it has none; and when something is on its way out.
 const LOOK: u64 = 1_000_000_000;
 const POLL: u64 = 1_000_000;
 /// How long pages of an arena may take to be pinned.
 const PATIENCE: u64 = 1_000_000_000;
-
-/// Why there is no link; `D`: what is wrong with the device.
-pub enum Trouble<D> {
-    /// A portal that the manifest should give is missing.
-    Portal,
-    Failure(&'static str, Failure),
-    Device(D),
-}
-
-impl<D: Debug> Display for Trouble<D> {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        match self {
-            Trouble::Portal => f.write_str("a portal is missing"),
-            Trouble::Failure(what, why) => write!(f, "{what}: {why}"),
-            Trouble::Device(why) => write!(f, "the device: {why:?}"),
-        }
-    }
-}
 
 struct Native(Driver);
 
@@ -74,7 +53,7 @@ impl System for Native {
     }
 }
 
-/// The whole program. `find` gives the registers of a device that does nothing any more, whatever it did for a driver before this one; `make` sets it up, with so many pieces of memory (zeroes), and interrupts by as many messages as it has, at most `messages`: they all come to the driver as one.
+/// The whole program, with what [`start`] takes.
 pub fn drive<R, C: Chip, D: Debug>(
     pieces: usize,
     messages: u32,
@@ -88,53 +67,6 @@ pub fn drive<R, C: Chip, D: Debug>(
             refuse()
         }
     }
-}
-
-fn start<R, C, D>(
-    pieces: usize,
-    messages: u32,
-    find: impl FnOnce(&pci::Client<Portal>) -> Result<R, Trouble<D>>,
-    make: impl FnOnce(R, Pieces, u32) -> Result<C, D>,
-) -> Result<(C, Driver, Option<Portal>), Trouble<D>> {
-    let failed = |what| move |why| Trouble::Failure(what, why);
-    let pci = startup::portal("pci").ok_or(Trouble::Portal)?;
-    let bus = pci::Client(&pci);
-    let registers = find(&bus)?;
-    let vm = startup::portal("dma").ok_or(Trouble::Portal)?;
-    let driver = Driver::begin(vm).map_err(failed("memory for the device"))?;
-    let pieces = Pieces::make(&driver, pieces).map_err(failed("memory for the device"))?;
-    let (irq, messages) = listen(&bus, CHANNEL, INTERRUPT, messages);
-    bus.master(true).map_err(failed("bus mastery"))?;
-    let chip = make(registers, pieces, messages).map_err(Trouble::Device)?;
-    Ok((chip, driver, irq))
-}
-
-/// There is nothing to serve.
-fn refuse() -> ! {
-    loop {
-        if let Ok(received) = CHANNEL.receive(None) {
-            let blocked: Blocked = Blocked {
-                receiver: CHANNEL,
-                received,
-            };
-            if blocked.received.kind == received::kind::MESSAGE {
-                if let wire::Outcome::Reply(reply) = wire::finish(&blocked, Err(ENXIO), None) {
-                    let _ = answer(CHANNEL, blocked.received.token, &reply);
-                }
-            }
-        }
-    }
-}
-
-#[cfg(target_os = "none")]
-fn end() -> ! {
-    cairn_rt::start::exit(1)
-}
-
-/// There is no such program on the host.
-#[cfg(not(target_os = "none"))]
-fn end() -> ! {
-    panic!("a driver of a device")
 }
 
 fn run<C: Chip>(chip: C, driver: Driver, irq: Option<Portal>) -> ! {

@@ -117,7 +117,7 @@ impl<S: Server> Core<S> {
             _ => return fail(EINVAL),
         }
         if matches!(what, SET | REMOVE) {
-            self.attributes_changed(server, cx, node, crate::notice::what::ATTRIB);
+            self.notice(server, cx, node, crate::notice::what::ATTRIB);
         }
         if answer.len() > cx.request.in_len {
             return fail(E2BIG);

@@ -397,6 +397,17 @@ impl Context<'_> {
     }
 }
 
+/// The name of a socket with this inode number ([`crate::Server::label`]), into `into`; its length.
+pub fn socket_label(ino: u64, into: &mut [u8]) -> Option<usize> {
+    let mut digits = [0; 20];
+    let mut at = 0;
+    for part in [b"socket:[", decimal(ino, &mut digits), b"]"] {
+        into.get_mut(at..at + part.len())?.copy_from_slice(part);
+        at += part.len();
+    }
+    Some(at)
+}
+
 /// A number in decimal digits.
 pub fn decimal(mut value: u64, digits: &mut [u8; 20]) -> &[u8] {
     let mut at = digits.len();

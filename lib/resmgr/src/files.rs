@@ -268,8 +268,8 @@ impl<S: Server> Core<S> {
             entry.set_position(offset + done as u64);
         }
         reply.words[0] = done as u64;
-        if done != 0 && self.notices.any() {
-            self.happened(server, cx, node, what::MODIFY);
+        if done != 0 {
+            self.notice(server, cx, node, what::MODIFY);
         }
         Ok(())
     }
@@ -331,10 +331,8 @@ impl<S: Server> Core<S> {
             return fail(EINVAL);
         }
         entry.set_position(position);
-        if self.notices.any() {
-            let node = entry.handle.node;
-            self.happened(server, cx, node, what::ACCESS);
-        }
+        let node = entry.handle.node;
+        self.notice(server, cx, node, what::ACCESS);
         Ok(Reply::new(&[used as u64]).data(&self.records[..used]))
     }
 
@@ -495,7 +493,7 @@ impl<S: Server> Core<S> {
         let allocated = server.allocate(cx, handle, mode, offset, length);
         changed(&self.shared, server, node);
         allocated?;
-        self.attributes_changed(server, cx, node, what::MODIFY);
+        self.notice(server, cx, node, what::MODIFY);
         Ok(Reply::result(0))
     }
 

@@ -133,9 +133,7 @@ impl<S: Server> Core<S> {
                 let cut = server.truncate(cx, opened.node, 0);
                 changed(&self.shared, server, opened.node);
                 cut?;
-                if self.notices.any() {
-                    self.happened(server, cx, opened.node, what::MODIFY);
-                }
+                self.notice(server, cx, opened.node, what::MODIFY);
             }
             (opened.node, opened.kind)
         };
@@ -158,8 +156,8 @@ impl<S: Server> Core<S> {
             let root = root.and_then(|root| server.identity(root));
             self.handles.keep(badge, identity, root);
         }
-        if self.notices.any() && !path_only {
-            self.happened(server, cx, node, what::OPEN);
+        if !path_only {
+            self.notice(server, cx, node, what::OPEN);
         }
         let minted = if kept { 0 } else { badge };
         let words = [0, meta.mode as u64, kind, meta.size, meta.ino, 0, 0, minted];
@@ -354,22 +352,8 @@ impl<S: Server> Core<S> {
         server.change(cx, node, &change)?;
         tell(&self.shared, node, true);
         self.names_changed(&access);
-        self.attributes_changed(server, cx, node, what::ATTRIB);
+        self.notice(server, cx, node, what::ATTRIB);
         Ok(Reply::result(0))
-    }
-
-    /// Whoever is told of such things hears so.
-    #[inline(always)]
-    pub fn attributes_changed(
-        &mut self,
-        server: &mut S,
-        cx: &mut Context,
-        node: S::Node,
-        event: u64,
-    ) {
-        if self.notices.any() {
-            self.happened(server, cx, node, event);
-        }
     }
 
     pub fn chown<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
@@ -397,7 +381,7 @@ impl<S: Server> Core<S> {
         server.change(cx, node, &change)?;
         tell(&self.shared, node, true);
         self.names_changed(&access);
-        self.attributes_changed(server, cx, node, what::ATTRIB);
+        self.notice(server, cx, node, what::ATTRIB);
         Ok(Reply::result(0))
     }
 
@@ -433,7 +417,7 @@ impl<S: Server> Core<S> {
             (None, Some(_)) => what::MODIFY,
             _ => what::ATTRIB,
         };
-        self.attributes_changed(server, cx, node, event);
+        self.notice(server, cx, node, event);
         Ok(Reply::result(0))
     }
 
@@ -467,7 +451,7 @@ impl<S: Server> Core<S> {
         let cut = server.truncate(cx, node, size);
         changed(&self.shared, server, node);
         cut?;
-        self.attributes_changed(server, cx, node, what::MODIFY);
+        self.notice(server, cx, node, what::MODIFY);
         Ok(Reply::result(0))
     }
 

@@ -274,6 +274,14 @@ impl<S: Server> Core<S> {
         }
     }
 
+    /// Something happened to a file or directory: if anything is marked, whoever is to be told hears so.
+    #[inline(always)]
+    pub fn notice(&mut self, server: &mut S, cx: &mut Context, node: S::Node, events: u64) {
+        if self.notices.any() {
+            self.happened(server, cx, node, events);
+        }
+    }
+
     /// Something happened to a file or directory: its marks hear so, after those on the directory that it is in.
     #[cold]
     #[inline(never)]

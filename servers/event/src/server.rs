@@ -94,6 +94,14 @@ fn key(node: Node) -> u64 {
     }
 }
 
+/// Which of the six numbers that ALIVE and MARKS ask for are still there, as bits.
+fn which(words: &[u64; 8], is_there: impl Fn(u64) -> bool) -> i64 {
+    let asked = words[1..7].iter().enumerate();
+    asked.fold(0, |bits, (at, number)| {
+        bits | i64::from(is_there(*number)) << at
+    })
+}
+
 /// A place in a table of default values.
 fn place<T: Default>(table: &mut Vec<T>, free: &mut Vec<u32>) -> Answer<u32> {
     if let Some(index) = free.pop() {
@@ -214,10 +222,7 @@ impl Events {
     fn told(&mut self, words: &[u64; 8], mut wake: impl FnMut(u64)) -> i64 {
         let [operation, number, watcher, ready, how, ..] = *words;
         if operation != event::TELL {
-            let asked = words[1..7].iter().enumerate();
-            return asked.fold(0, |bits, (at, number)| {
-                bits | (self.sets.is_alive(*number) as i64) << at
-            });
+            return which(words, |number| self.sets.is_alive(number));
         }
         match self.sets.tell(number, watcher as Id, ready, how) {
             Ok((set, true)) => {
@@ -239,10 +244,7 @@ impl Events {
     fn noticed(&mut self, cx: &mut Context) -> i64 {
         let words = cx.request.words;
         if words[0] == event::MARKS {
-            let asked = words[1..7].iter().enumerate();
-            return asked.fold(0, |bits, (at, number)| {
-                bits | (self.queues.is_there(*number) as i64) << at
-            });
+            return which(&words, |number| self.queues.is_there(number));
         }
         if words[0] == event::MARKED {
             let marked = self.queues.marked(cx, &words);

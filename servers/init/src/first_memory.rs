@@ -12,6 +12,8 @@ use core::sync::atomic::{AtomicU64, Ordering};
 /// What the nucleus handed to the first domain.
 pub struct Boot {
     pub archive: &'static [u8],
+    /// The manifest's bytes in it.
+    pub manifest: Option<&'static [u8]>,
     pub archive_frame: u64,
     pub command_line: String,
     free: RefCell<Vec<FrameRange>>,
@@ -19,8 +21,6 @@ pub struct Boot {
 }
 
 const MEMORY: Portal = Portal(init_slot::MEMORY);
-/// Where the manifest is in the boot archive.
-pub const MANIFEST: &str = "cairn/system.toml";
 /// init's heap beyond rt's arena.
 const HEAP: u64 = layout::NATIVE_HEAP;
 const HEAP_SIZE: u64 = 96 * 1024;
@@ -33,8 +33,8 @@ impl Boot {
     pub fn new(archive_len: u64, archive_frame: u64, command_line_len: u64) -> Boot {
         let list = archive_len.div_ceil(PAGE) * size_of::<u64>() as u64;
         let archive = cairn_rt::startup::first_domain_archive(archive_len as usize);
-        let manifest = cairn_archive::find(archive, MANIFEST);
-        let size = HEAP_SIZE + manifest.map_or(0, |m| m.data.len() as u64 * FOR_MANIFEST) + list;
+        let manifest = cairn_archive::find(archive, "cairn/system.toml").map(|found| found.data);
+        let size = HEAP_SIZE + manifest.map_or(0, |m| m.len() as u64 * FOR_MANIFEST) + list;
         let heap = prepare_heap(size.next_multiple_of(PAGE)).unwrap_or_default();
         let mut free: Vec<FrameRange> = ranges().collect();
         if let Some(range) = free.iter_mut().find(|r| r.first == heap.first) {
@@ -45,6 +45,7 @@ impl Boot {
         }
         Boot {
             archive,
+            manifest,
             archive_frame,
             command_line: String::from(cairn_rt::startup::first_domain_command_line(
                 command_line_len as usize,

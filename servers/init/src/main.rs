@@ -51,9 +51,10 @@ fn halt(code: u64) -> ! {
 
 /// Everything up to the first process; the error is a sentence for the log.
 fn start(boot: &first_memory::Boot) -> Result<Watch, String> {
-    let text = cairn_archive::find(boot.archive, first_memory::MANIFEST)
+    let text = boot
+        .manifest
         .ok_or("no /cairn/system.toml in the boot archive")?;
-    let text = core::str::from_utf8(text.data).map_err(|_| "/cairn/system.toml is not text")?;
+    let text = core::str::from_utf8(text).map_err(|_| "/cairn/system.toml is not text")?;
     let manifest =
         cairn_manifest::parse(text).map_err(|e| alloc::format!("/cairn/system.toml: {}", e.0))?;
 

@@ -14,7 +14,7 @@ use cairn_idl::errno::*;
 use cairn_idl::fs::{self, o, s};
 use cairn_idl::local::{self, msg, with, DATAGRAM, NAME_MAX, SEQPACKET, STREAM};
 use cairn_idl::{label, proc};
-use cairn_resmgr::context::decimal;
+use cairn_resmgr::context::socket_label;
 use cairn_resmgr::ring::{Buffers, KEEP};
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::timeouts::Timeouts;
@@ -903,14 +903,7 @@ impl Server for Sockets {
         let Node::Socket(index) = node else {
             return None;
         };
-        let mut digits = [0; 20];
-        let number = decimal(self.sockets.get(index)?.ino, &mut digits);
-        let mut at = 0;
-        for part in [b"socket:[", number, b"]"] {
-            into.get_mut(at..at + part.len())?.copy_from_slice(part);
-            at += part.len();
-        }
-        Some(at)
+        socket_label(self.sockets.get(index)?.ino, into)
     }
 
     fn open(&mut self, _: &mut Context, node: Node, _: u64, _: &mut ()) -> Answer<Opened<Node>> {

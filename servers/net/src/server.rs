@@ -18,7 +18,7 @@ use cairn_idl::errno::*;
 use cairn_idl::fs::{self, kind, o, s};
 use cairn_idl::net::{self, msg, with, DATAGRAM, INET, INET6, RAW, STREAM};
 use cairn_idl::proc;
-use cairn_resmgr::context::decimal;
+use cairn_resmgr::context::socket_label;
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::timeouts::Timeouts;
 use cairn_resmgr::{Context, Data, Failure, Handle, Handles, Meta, Opened, Readiness, Server};
@@ -671,14 +671,7 @@ impl Server for Net {
         let Node::Socket(index) = node else {
             return None;
         };
-        let mut digits = [0; 20];
-        let number = decimal(self.sockets.get(index)?.ino, &mut digits);
-        let mut at = 0;
-        for part in [b"socket:[", number, b"]"] {
-            into.get_mut(at..at + part.len())?.copy_from_slice(part);
-            at += part.len();
-        }
-        Some(at)
+        socket_label(self.sockets.get(index)?.ino, into)
     }
 
     fn open(&mut self, _: &mut Context, node: Node, _: u64, _: &mut ()) -> Answer<Opened<Node>> {
