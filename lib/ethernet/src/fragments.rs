@@ -120,6 +120,11 @@ impl Pieces {
 
 /// The Internet checksum (RFC 1071).
 pub fn checksum(bytes: &[u8]) -> u16 {
+    fold(sum(bytes))
+}
+
+/// The sum that a checksum is made of; of several parts, all but the last have an even length.
+pub fn sum(bytes: &[u8]) -> u64 {
     let (pairs, rest) = bytes.as_chunks::<2>();
     let mut sum: u64 = pairs
         .iter()
@@ -128,6 +133,11 @@ pub fn checksum(bytes: &[u8]) -> u16 {
     if let [last] = rest {
         sum += u64::from(*last) << 8;
     }
+    sum
+}
+
+/// What is sent of a sum.
+pub fn fold(mut sum: u64) -> u16 {
     while sum >> 16 != 0 {
         sum = (sum & 0xffff) + (sum >> 16);
     }

@@ -1,16 +1,19 @@
 //! UDP (RFC 768): datagrams that wait in the packets in which they came, and those that leave.
 
 use crate::address::{Address, Endpoint};
+use crate::hash::Map;
 use crate::internet::Arrived;
 use crate::packet::{self, protocol, Header, Packet, Payload};
 use crate::server::{fail, key, Net, Sent, READABLE, WRITABLE};
-use crate::socket::State;
+use crate::socket::{Socket, State};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use cairn_idl::errno::*;
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::{Context, Failure};
+use cairn_slab::Slab;
 use cairn_tcp::secret::Ends;
+use core::hash::Hash;
 
 const HEADER: usize = 8;
 /// What one costs beside its bytes.
@@ -55,6 +58,54 @@ impl Queue {
 fn spread(ends: &Ends, key: &crate::hash::Key) -> usize {
     use core::hash::BuildHasher;
     key.hash_one(ends) as usize
+}
+
+/// A socket comes to those with this key, and knows its place among them. False: there is no memory, or it has no queue.
+pub(crate) fn join<K: Hash + Eq + Copy>(
+    groups: &mut Map<K, Vec<u32>>,
+    key: K,
+    socket: &mut Socket,
+    index: u32,
+) -> bool {
+    let Some(queue) = socket.queue_mut() else {
+        return false;
+    };
+    if !groups.contains(&key) && !groups.insert(key, Vec::new()) {
+        return false;
+    }
+    let Some(group) = groups.get_mut(&key) else {
+        return false;
+    };
+    if group.try_reserve(1).is_err() {
+        return false;
+    }
+    queue.place = Some(group.len());
+    group.push(index);
+    true
+}
+
+/// It goes, if it is there; the last one takes its place.
+pub(crate) fn leave<K: Hash + Eq>(
+    groups: &mut Map<K, Vec<u32>>,
+    key: &K,
+    sockets: &mut Slab<Socket>,
+    index: u32,
+) {
+    let queue = sockets.get_mut(index).and_then(Socket::queue_mut);
+    let Some(place) = queue.and_then(|queue| queue.place.take()) else {
+        return;
+    };
+    let Some(group) = groups.get_mut(key) else {
+        return;
+    };
+    group.swap_remove(place);
+    let moved = group.get(place).copied();
+    if group.is_empty() {
+        groups.remove(key);
+    }
+    if let Some(queue) = moved.and_then(|moved| sockets.get_mut(moved)?.queue_mut()) {
+        queue.place = Some(place);
+    }
 }
 
 impl Net {
@@ -318,21 +369,13 @@ impl Net {
         if socket.is_raw() {
             return Ok(());
         }
-        let State::Datagram(queue) = &mut socket.state else {
+        if socket.queue_mut().is_none() {
             return fail(EINVAL);
-        };
-        if !self.datagrams.contains(&local) && !self.datagrams.insert(local, Vec::new()) {
-            return fail(ENOMEM);
         }
-        let Some(group) = self.datagrams.get_mut(&local) else {
-            return fail(ENOMEM);
-        };
-        if group.try_reserve(1).is_err() {
-            return fail(ENOMEM);
+        match join(&mut self.datagrams, local, socket, index) {
+            true => Ok(()),
+            false => fail(ENOMEM),
         }
-        queue.place = Some(group.len());
-        group.push(index);
-        Ok(())
     }
 
     pub(crate) fn unlist_datagram(&mut self, index: u32) {
@@ -343,20 +386,7 @@ impl Net {
         if socket.is_raw() {
             return;
         }
-        let Some(place) = socket.queue_mut().and_then(|queue| queue.place.take()) else {
-            return;
-        };
-        let Some(group) = self.datagrams.get_mut(&local) else {
-            return;
-        };
-        group.swap_remove(place);
-        let moved = group.get(place).copied();
-        if group.is_empty() {
-            self.datagrams.remove(&local);
-        }
-        if let Some(queue) = moved.and_then(|moved| self.sockets.get_mut(moved)?.queue_mut()) {
-            queue.place = Some(place);
-        }
+        leave(&mut self.datagrams, &local, &mut self.sockets, index);
     }
 
     fn ends_of(&self, index: u32) -> Option<Ends> {

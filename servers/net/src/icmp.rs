@@ -2,9 +2,10 @@
 
 use crate::address::Address;
 use crate::internet::Arrived;
-use crate::packet::{checksum, plain_checksum, protocol, Header, Packet};
+use crate::packet::{checksum, protocol, Header, Packet};
 use crate::server::{key, Net, READABLE, WRITABLE};
 use crate::stream::Place;
+use cairn_ethernet::fragments::checksum as plain_checksum;
 use cairn_idl::errno::*;
 use cairn_resmgr::Context;
 use cairn_tcp::connection::Error;

@@ -2,6 +2,7 @@
 
 use crate::address::Address;
 use alloc::vec::Vec;
+use cairn_ethernet::fragments::{fold, sum};
 use smoltcp::wire::{IpProtocol, Ipv4Address, Ipv4Packet, Ipv6Address, Ipv6Packet};
 
 /// Room in front of a packet: the headers of Ethernet and of a virtual device.
@@ -204,48 +205,11 @@ impl Packet {
 
 /// The Internet checksum (RFC 1071) with the pseudo-header of these addresses.
 pub fn checksum(header: &Header, bytes: &[u8]) -> u16 {
-    let mut sum = 0u64;
-    let mut add = |bytes: &[u8]| {
-        let (pairs, rest) = bytes.as_chunks::<2>();
-        for pair in pairs {
-            sum += u64::from(u16::from_be_bytes(*pair));
-        }
-        if let [last] = rest {
-            sum += u64::from(*last) << 8;
-        }
+    let addresses = match (header.source.as_v4(), header.destination.as_v4()) {
+        (Some(source), Some(destination)) => sum(&source) + sum(&destination),
+        _ => sum(&header.source.0) + sum(&header.destination.0),
     };
-    match (header.source.as_v4(), header.destination.as_v4()) {
-        (Some(source), Some(destination)) => {
-            add(&source);
-            add(&destination);
-        }
-        _ => {
-            add(&header.source.0);
-            add(&header.destination.0);
-        }
-    }
-    add(&(bytes.len() as u32).to_be_bytes());
-    add(&u32::from(header.protocol).to_be_bytes());
-    add(bytes);
-    fold(sum)
-}
-
-/// The same without one.
-pub fn plain_checksum(bytes: &[u8]) -> u16 {
-    let (pairs, rest) = bytes.as_chunks::<2>();
-    let mut sum: u64 = pairs
-        .iter()
-        .map(|pair| u64::from(u16::from_be_bytes(*pair)))
-        .sum();
-    if let [last] = rest {
-        sum += u64::from(*last) << 8;
-    }
-    fold(sum)
-}
-
-fn fold(mut sum: u64) -> u16 {
-    while sum >> 16 != 0 {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    !(sum as u16)
+    let length = sum(&(bytes.len() as u32).to_be_bytes());
+    let protocol = sum(&u32::from(header.protocol).to_be_bytes());
+    fold(addresses + length + protocol + sum(bytes))
 }

@@ -1,12 +1,13 @@
 //! Sockets for packets as they are: raw ones, which get a copy of each packet of their protocol, and those that send echoes (icmp(7)).
 
 use crate::address::Endpoint;
+use crate::datagram::{join, leave};
 use crate::icmp::{v4, v6};
 use crate::internet::Arrived;
-use crate::packet::{checksum, plain_checksum, protocol, Header, Packet, Payload, HEADROOM};
+use crate::packet::{checksum, protocol, Header, Packet, Payload, HEADROOM};
 use crate::server::{fail, Net, Sent};
-use crate::socket::State;
 use alloc::vec::Vec;
+use cairn_ethernet::fragments::checksum as plain_checksum;
 use cairn_idl::errno::*;
 use cairn_idl::net::{INET, INET6};
 use cairn_resmgr::server::Answer;
@@ -22,21 +23,7 @@ impl Net {
             return false;
         };
         let key = (socket.family, socket.protocol);
-        let State::Datagram(queue) = &mut socket.state else {
-            return false;
-        };
-        if !self.raws.contains(&key) && !self.raws.insert(key, Vec::new()) {
-            return false;
-        }
-        let Some(group) = self.raws.get_mut(&key) else {
-            return false;
-        };
-        if group.try_reserve(1).is_err() {
-            return false;
-        }
-        queue.place = Some(group.len());
-        group.push(index);
-        true
+        join(&mut self.raws, key, socket, index)
     }
 
     pub(crate) fn unlist_raw(&mut self, index: u32) {
@@ -47,20 +34,7 @@ impl Net {
             return;
         }
         let key = (socket.family, socket.protocol);
-        let Some(place) = socket.queue_mut().and_then(|queue| queue.place.take()) else {
-            return;
-        };
-        let Some(group) = self.raws.get_mut(&key) else {
-            return;
-        };
-        group.swap_remove(place);
-        let moved = group.get(place).copied();
-        if group.is_empty() {
-            self.raws.remove(&key);
-        }
-        if let Some(queue) = moved.and_then(|moved| self.sockets.get_mut(moved)?.queue_mut()) {
-            queue.place = Some(place);
-        }
+        leave(&mut self.raws, &key, &mut self.sockets, index);
     }
 
     /// Each raw socket of a packet's protocol gets a copy. Was there one?

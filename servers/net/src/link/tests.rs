@@ -255,7 +255,7 @@ fn echo_is_answered_over_the_link() {
     };
     let mut packet = Packet::new(&header, 12, 7).unwrap();
     let mut echo = [8, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8];
-    let sum = crate::packet::plain_checksum(&echo);
+    let sum = cairn_ethernet::fragments::checksum(&echo);
     echo[2..4].copy_from_slice(&sum.to_be_bytes());
     packet.push(&echo);
     let bytes = packet.bytes().to_vec();
@@ -269,7 +269,7 @@ fn echo_is_answered_over_the_link() {
     let mut other = bytes.clone();
     other[19] = 16;
     other[10..12].fill(0);
-    let sum = crate::packet::plain_checksum(&other[..20]);
+    let sum = cairn_ethernet::fragments::checksum(&other[..20]);
     other[10..12].copy_from_slice(&sum.to_be_bytes());
     game.arrive(MAC, Kind::Ipv4, &other);
     assert_eq!(game.sent(), None);
