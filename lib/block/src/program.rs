@@ -9,13 +9,12 @@ use alloc::vec::Vec;
 use cairn_abi::service::{current, interrupt};
 use cairn_abi::{pulse, received};
 pub use cairn_device::start::refuse;
-use cairn_device::start::{end, CHANNEL};
+use cairn_device::start::{deliver, end, CHANNEL};
 use cairn_device::Memory;
 use cairn_idl::block::{self, BADGE_SESSION_FIRST};
-use cairn_idl::wire;
 use cairn_rt::dma::Driver;
 use cairn_rt::memory::Shared;
-use cairn_rt::serve::{answer, sign, Blocked};
+use cairn_rt::serve::{sign, Blocked};
 use cairn_rt::{log, time, Portal, Received};
 
 /// How often a device that is at work is looked at, should an interrupt get lost, or if it has none.
@@ -232,16 +231,8 @@ fn request<B: Backend>(disk: &mut Disk<B, Native>, received: Received) {
         receiver: CHANNEL,
         received,
     };
-    let wire::Outcome::Reply(reply) = block::dispatch(disk, &blocked) else {
-        return;
-    };
-    let attached = reply.portals > 0;
-    let portals = [reply.words[6], reply.words[7]];
-    if answer(CHANNEL, blocked.received.token, &reply).is_err() && attached {
+    if !deliver(&blocked, block::dispatch(disk, &blocked)) {
         let session = disk.newest();
         disk.closed(session);
-        for portal in portals {
-            Portal(portal as u32).close();
-        }
     }
 }

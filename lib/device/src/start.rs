@@ -71,6 +71,21 @@ pub fn refuse() -> ! {
     }
 }
 
+/// Answer a request of a protocol with sessions. False: the session that was made by ATTACH has nobody, since its two portals could not be delivered; they are closed.
+pub fn deliver(blocked: &Blocked<true>, outcome: wire::Outcome) -> bool {
+    let wire::Outcome::Reply(reply) = outcome else {
+        return true;
+    };
+    let attached = reply.portals > 0;
+    if answer(CHANNEL, blocked.received.token, &reply).is_ok() || !attached {
+        return true;
+    }
+    for portal in [reply.words[6], reply.words[7]] {
+        Portal(portal as u32).close();
+    }
+    false
+}
+
 /// A successor begins with a reset.
 #[cfg(target_os = "none")]
 pub fn end() -> ! {

@@ -5,14 +5,13 @@ use crate::Chip;
 use cairn_abi::service::{current, interrupt};
 use cairn_abi::{pulse, received};
 pub use cairn_device::start::Trouble;
-use cairn_device::start::{end, refuse, start, CHANNEL};
+use cairn_device::start::{deliver, end, refuse, start, CHANNEL};
 use cairn_device::Pieces;
 use cairn_idl::link::{self, BADGE_SESSION_FIRST};
 use cairn_idl::pci;
-use cairn_idl::wire;
 use cairn_rt::dma::Driver;
 use cairn_rt::memory::Shared;
-use cairn_rt::serve::{answer, sign, Blocked};
+use cairn_rt::serve::{sign, Blocked};
 use cairn_rt::{log, time, Portal, Received};
 use core::fmt::Debug;
 
@@ -168,16 +167,8 @@ fn request<C: Chip>(server: &mut Server<C, Native>, received: Received) {
         receiver: CHANNEL,
         received,
     };
-    let wire::Outcome::Reply(reply) = link::dispatch(server, &blocked) else {
-        return;
-    };
-    let attached = reply.portals > 0;
-    let portals = [reply.words[6], reply.words[7]];
-    if answer(CHANNEL, blocked.received.token, &reply).is_err() && attached {
+    if !deliver(&blocked, link::dispatch(server, &blocked)) {
         let session = server.newest();
         server.closed(session);
-        for portal in portals {
-            Portal(portal as u32).close();
-        }
     }
 }
