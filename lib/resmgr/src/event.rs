@@ -163,7 +163,9 @@ impl<S: Server> Manager<S> {
                 },
                 outcome => outcome,
             };
-            self.waiting.watches.touch_handle(received.badge);
+            if !matches!(outcome, Direct::Ordinary) {
+                self.waiting.watches.touch_handle(received.badge);
+            }
             match outcome {
                 Direct::Done(_) if self.waiting.busy() => {
                     self.tell(server, transport);

@@ -333,7 +333,6 @@ impl<S: Server> Core<S> {
             fs::IOCTL => self.ioctl(server, cx),
             fs::POLL => self.poll(server, cx),
             fs::WATCH => self.watch(server, cx, watches),
-            fs::UNWATCH => self.unwatch(cx, watches),
             fs::MARK => self.mark(server, cx),
             fs::MMAP => self.map(server, cx),
             fs::FRAMES => self.frames(server, cx),

@@ -2,7 +2,7 @@
 //!
 //! A watch is found by the keys that its handle's readiness depends on, by the handle, and by its interest: nothing is walked. What wakes a key *touches* the watches that have it; touched ones are looked at before the next answer ([`Manager::tell`]).
 //!
-//! Interests end at the event server without word to anybody here: a watch whose interest is gone goes when the next change is told, or when watches have become twice as many as the last time that all were asked for.
+//! Interests end at the event server without word to anybody here. A watch whose interest is gone goes when the next change is told, when the interest's place is given to another one, or when watches have become twice as many as the last time that all were asked for.
 
 use crate::chains::Chains;
 use crate::context::{Context, Failure, Later};
@@ -16,7 +16,6 @@ use cairn_idl::errno::{EBADF, ENOSPC, ENOSYS};
 use cairn_idl::event::{self, flags, told};
 use cairn_idl::fs::{o, poll};
 use cairn_rt::channel::Reply;
-use cairn_rt::Received;
 
 /// Most watches at one manager.
 const WATCHES_MAX: usize = 1 << 18;
@@ -45,6 +44,11 @@ struct Watch {
 
 const USED: u8 = 4;
 
+/// An interest's place at the event server, which it has alone while it lives ([`event::CTL`]).
+fn place(interest: u64) -> u64 {
+    interest as u32 as u64
+}
+
 /// How many watches there are for the numbers that share a remainder: most requests find none and end here.
 #[derive(Default)]
 struct Marks([u32; MARKS]);
@@ -72,6 +76,7 @@ pub(crate) struct Watches {
     /// Links of watch `i`: `2 i` and (if its keys differ) `2 i + 1`.
     keys: Chains,
     badges: Chains,
+    /// By their interests' places.
     interests: Chains,
     woken: Marks,
     handles: Marks,
@@ -136,15 +141,6 @@ impl Watches {
         }
     }
 
-    /// Of this interest, by this domain on this handle: numbers of interests can be guessed.
-    fn find(&self, interest: u64, watcher: Id, badge: u64) -> Option<u32> {
-        let its = |index: &u32| {
-            let watch = &self.all[*index as usize];
-            (watch.watcher, watch.badge) == (watcher, badge)
-        };
-        self.interests.first(interest).filter(its)
-    }
-
     fn add(&mut self, later: &mut Later, watch: Watch) -> Option<u32> {
         let index = match self.free.last() {
             Some(&index) => index,
@@ -178,10 +174,23 @@ impl Watches {
         }
         self.badges.insert(index, badge);
         *self.handles.of(badge) += 1;
-        self.interests.insert(index, interest);
+        self.interests.insert(index, place(interest));
         self.link(later, index, keys);
         self.len += 1;
         Some(index)
+    }
+
+    /// In place of what was watched for an interest in the same place. False: there is no room.
+    fn renew(&mut self, later: &mut Later, watch: Watch) -> bool {
+        while let Some(index) = self.interests.first(place(watch.interest)) {
+            let old = &mut self.all[index as usize];
+            if (old.badge, old.keys, old.touched) == (watch.badge, watch.keys, 0) {
+                *old = watch;
+                return true;
+            }
+            self.remove(later, index);
+        }
+        self.add(later, watch).is_some()
     }
 
     fn link(&mut self, later: &mut Later, index: u32, keys: [u64; 2]) {
@@ -270,11 +279,8 @@ impl<S: Server> Core<S> {
         if answer < 0 {
             return Err(Failure::Errno(-answer));
         }
-        // It is the caller's. An interest is in one file: two sets that it was in could lie in each other, and wake each other for ever.
-        while let Some(old) = watches.interests.first(interest) {
-            watches.remove(cx.later, old);
-        }
-        let watch = Watch {
+        // It is the caller's, and the only one in its place. It is in one file: two sets that it was in could lie in each other, and wake each other for ever.
+        let new = Watch {
             badge,
             interest,
             watcher,
@@ -284,22 +290,12 @@ impl<S: Server> Core<S> {
             touched: 0,
             used: true,
         };
-        match watches.add(cx.later, watch) {
-            Some(_) => Ok(Reply::result(ready as i64)),
-            None => {
-                tell(server, cx, (interest, watcher), 0, told::GONE);
-                Err(Failure::Errno(ENOSPC))
-            }
+        if watches.renew(cx.later, new) {
+            Ok(Reply::result(ready as i64))
+        } else {
+            tell(server, cx, (interest, watcher), 0, told::GONE);
+            Err(Failure::Errno(ENOSPC))
         }
-    }
-
-    pub fn unwatch<'a>(&'a mut self, cx: &mut Context, watches: &mut Watches) -> Answer<Reply<'a>> {
-        let [_, interest, ..] = cx.request.words;
-        let Received { sender, badge, .. } = *cx.request;
-        if let Some(index) = watches.find(interest, sender, badge) {
-            watches.remove(cx.later, index);
-        }
-        Ok(Reply::result(0))
     }
 }
 

@@ -170,9 +170,6 @@ fn an_interest_is_its_makers_and_in_one_file() {
     );
     b.sender = ME;
     assert_eq!(b.result(second, &[fs::WATCH, one, wanted], b""), 0);
-    b.sender = 2;
-    b.result(second, &[fs::UNWATCH, one], b"");
-    b.sender = ME;
     let inside = ctl(&mut b, second, 1, 5, poll::IN).unwrap();
     tell(&mut b, inside, poll::IN, told::AGAIN);
     assert_eq!(

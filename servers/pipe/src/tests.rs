@@ -176,9 +176,21 @@ fn the_event_server_is_told_of_changes() {
     assert_eq!(told(&mut b), [], "there is less to read");
     assert!(read(&mut b, r, 10).is_some());
     assert_eq!(told(&mut b), [(7, 0, 0)]);
-    assert_eq!(b.result(r, &[fs::UNWATCH, 7], b""), 0);
+    // Another interest in the place of this one, on the same handle and on another.
+    let later = 1 << 32 | 7;
+    assert_eq!(b.result(r, &[fs::WATCH, later, poll::IN], b""), 0);
+    assert_eq!(told(&mut b), [(later, 0, AGAIN)]);
     assert_eq!(write(&mut b, w, b"!"), 1);
-    assert_eq!(told(&mut b), []);
+    assert_eq!(told(&mut b), [(later, poll::IN, AGAIN)], "once");
+    let last = 2 << 32 | 7;
+    assert_eq!(
+        b.result(w, &[fs::WATCH, last, poll::OUT], b""),
+        poll::OUT as i64
+    );
+    assert_eq!(told(&mut b), [(last, poll::OUT, AGAIN)]);
+    assert_eq!(write(&mut b, w, b"!"), 1);
+    assert!(read(&mut b, r, 1).is_some());
+    assert_eq!(told(&mut b), [], "nobody watches the reader");
     // Interests that are gone are forgotten, and the end of a handle is told.
     b.result(r, &[fs::WATCH, 8, poll::IN], b"");
     b.result(r, &[fs::WATCH, 9, poll::IN], b"");
@@ -192,7 +204,11 @@ fn the_event_server_is_told_of_changes() {
     b.result(r, &[fs::WATCH, 10, poll::IN], b"");
     told(&mut b);
     b.close(r);
-    assert_eq!(told(&mut b), [(10, 0, event::told::GONE)]);
+    let ends = [
+        (10, 0, event::told::GONE),
+        (last, poll::OUT | poll::ERR, AGAIN),
+    ];
+    assert_eq!(told(&mut b), ends);
 }
 
 #[test]

@@ -56,10 +56,6 @@ pub fn watch(file: &OpenFile, interest: u64, events: u64) -> Result<()> {
         .map(|_| ())
 }
 
-pub fn unwatch(file: &OpenFile, interest: u64) {
-    let _ = Request::new(&[fs::UNWATCH, interest]).call(file.slot());
-}
-
 /// The portal of a watched file was closed. With several cores its server may hear of that later, as of any pulse, and the set would tell of a file that is not there any more;
 /// so the server is asked something, which it answers after what it heard before.
 #[cold]
@@ -110,7 +106,7 @@ pub fn ctl(f: &mut Frame) -> Result<u64> {
     let words = [idl::CTL, what, target.id(), events, data];
     let interest = Request::new(&words).call(set.slot())?[1];
     if operation == DEL {
-        unwatch(&target, interest);
+        // The file's server will hear that the interest is gone.
         return Ok(0);
     }
     target.is_watched_from_now_on();

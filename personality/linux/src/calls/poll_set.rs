@@ -2,7 +2,7 @@
 //!
 //! An interest's name is its place among what is polled.
 
-use super::epoll::{unwatch, watch, ADD, DEL};
+use super::epoll::{watch, ADD, DEL};
 use super::poll::{Watched, ALWAYS, READY};
 use crate::descriptors::OpenFile;
 use crate::errno::{Result, EBADF, EIO, ENOSYS, EPERM, ETIMEDOUT};
@@ -22,8 +22,8 @@ const EVENT: usize = 12;
 enum How {
     /// Nothing is there.
     Not,
-    /// The set knows; its interest's number.
-    Watched(u64),
+    /// The set knows.
+    Watched,
     /// It is always ready.
     Always,
     /// Its server has nothing to tell: it is asked.
@@ -88,12 +88,9 @@ impl PollSet {
 
     fn leave(&mut self, at: usize) {
         let place = &mut self.places[at];
-        if let How::Watched(interest) = core::mem::replace(&mut place.how, How::Not) {
+        if let How::Watched = core::mem::replace(&mut place.how, How::Not) {
             let words = [event::CTL, DEL | (at as u64) << 32, place.id];
-            let gone = Request::new(&words).call(self.slot).is_err();
-            if let (Some(file), false) = (place.file.upgrade(), gone) {
-                unwatch(&file, interest);
-            }
+            let _ = Request::new(&words).call(self.slot);
         }
     }
 
@@ -125,7 +122,7 @@ impl PollSet {
         ];
         let interest = Request::new(&words).call(self.slot)?[1];
         match watch(file, interest, events) {
-            Ok(()) => place.how = How::Watched(interest),
+            Ok(()) => place.how = How::Watched,
             Err(error) => {
                 let words = [event::CTL, DEL | (at as u64) << 32, place.id];
                 let _ = Request::new(&words).call(self.slot);
