@@ -133,7 +133,7 @@ fn main() -> ! {
     let mut result = receiver.receive_into(None, &mut received);
     loop {
         let answer = match result {
-            Ok(()) if received.badge == ALARM && received.kind == received::kind::PULSE => {
+            Ok(()) if received.kind == received::kind::PULSE && received.badge == ALARM => {
                 // The alarm forgets what it has told.
                 known = None;
                 vm.late();

@@ -111,15 +111,19 @@ impl<N: Nucleus> Vm<N> {
             vm::ACCOUNT_OF => self.payer_of(r),
             vm::CACHE => self.cache(r).inspect(|_| *kept = true),
             vm::OBJECT_WATCH => self.object_watch(r).inspect(|_| *kept = true),
+            vm::MAP
+            | vm::MAP_ALIKE
+            | vm::UNMAP
+            | vm::PROTECT
+            | vm::REMAP
+            | vm::LOCK
+            | vm::LOCK_ALL
+            | vm::EXEC_GAIN => self.arrange(r, w[0]),
             vm::MAP..=vm::SYNC
             | vm::OBJECT_SYNCED
             | vm::OBJECT_INHERIT
             | vm::OBJECT_ADOPT
-            | vm::OBJECT_MAPPED
-            | vm::EXEC_GAIN
-            | vm::LOCK
-            | vm::LOCK_ALL
-            | vm::MAP_ALIKE => match self.own(r, w[0]) {
+            | vm::OBJECT_MAPPED => match self.own(r, w[0]) {
                 Ok(answer) => return answer,
                 Err(errno) => Err(errno),
             },
@@ -216,7 +220,34 @@ impl<N: Nucleus> Vm<N> {
         self.of(id)
     }
 
-    /// Operations on the caller's own space.
+    /// What the caller's own space has where, and what it may do there.
+    fn arrange(&mut self, r: &Request, operation: u64) -> Result<u64, Errno> {
+        let w = &r.words;
+        let index = self.of(u64::from(r.sender))?;
+        match operation {
+            vm::MAP => {
+                self.may_execute(index, w[3])?;
+                self.map(index, w[1], w[2], w[3], w[4], Backing::Anonymous)
+            }
+            vm::MAP_ALIKE => {
+                self.may_execute(index, w[3])?;
+                let backing = self.backing_at(index, w[6], w[5], w[4])?;
+                self.map(index, w[1], w[2], w[3], w[4], backing)
+            }
+            vm::UNMAP => self.unmap(index, w[1], w[2]),
+            vm::PROTECT => {
+                self.may_execute(index, w[3])?;
+                self.protect(index, w[1], w[2], w[3])
+            }
+            vm::REMAP => self.remap(index, w[1], w[2], w[3], w[4], w[5]),
+            vm::LOCK => self.lock(index, w[1], w[2], w[3]),
+            vm::LOCK_ALL => self.lock_all(index, w[1]),
+            vm::EXEC_GAIN => self.exec_gain(index, w[1]),
+            _ => Err(EINVAL),
+        }
+    }
+
+    /// Other operations on the caller's own space.
     fn own(&mut self, r: &Request, operation: u64) -> Result<Option<Answer>, Errno> {
         let w = &r.words;
         if operation == vm::MEMORY_STAT {
@@ -228,24 +259,6 @@ impl<N: Nucleus> Vm<N> {
             _ => self.of(u64::from(r.sender))?,
         };
         let value = match operation {
-            vm::MAP => {
-                self.may_execute(index, w[3])?;
-                self.map(index, w[1], w[2], w[3], w[4], Backing::Anonymous)?
-            }
-            vm::MAP_ALIKE => {
-                self.may_execute(index, w[3])?;
-                let backing = self.backing_at(index, w[6], w[5], w[4])?;
-                self.map(index, w[1], w[2], w[3], w[4], backing)?
-            }
-            vm::UNMAP => self.unmap(index, w[1], w[2])?,
-            vm::PROTECT => {
-                self.may_execute(index, w[3])?;
-                self.protect(index, w[1], w[2], w[3])?
-            }
-            vm::LOCK => self.lock(index, w[1], w[2], w[3])?,
-            vm::LOCK_ALL => self.lock_all(index, w[1])?,
-            vm::EXEC_GAIN => self.exec_gain(index, w[1])?,
-            vm::REMAP => self.remap(index, w[1], w[2], w[3], w[4], w[5])?,
             vm::ADVISE => match self.advise(index, w[1], w[2], w[3]) {
                 // Others have memory that they can do without.
                 Err(ENOMEM) if is_populate(w[3]) && self.defer(r) => return Ok(None),
