@@ -109,42 +109,13 @@ pub fn bench(arguments: &cli::Bench) -> Result<u8> {
     let named =
         fs::read_to_string(&source).with_context(|| format!("cannot read {}", source.display()))?;
     may_be_there(&arguments.operations, &named, &budgets)?;
-    let binary = places::build().join("tests/bench");
-    compile("gcc", &source, &binary)?;
-    let systems: Vec<System> = match arguments.system {
-        Some(system) => vec![system],
-        None => vec![System::Linux, System::Cairn],
-    };
     let mut cairn = Figures::default();
     let mut linux = Figures::default();
-    for system in systems {
-        let add = vec![Pair {
-            first: binary.display().to_string(),
-            second: PROGRAM.to_string(),
-        }];
-        let mut figures = Figures::default();
-        if arguments.operations.iter().any(|o| !o.starts_with(ON_DISK))
-            || arguments.operations.is_empty()
-        {
-            let machine = machine(system, &add);
-            measure(&mut figures, &machine, &[], &arguments.operations)?;
-        }
-        // In a machine of their own, so that the others are not about one with a disk.
-        if figures.failure.is_none() && is_wanted_on_disk(&arguments.operations) {
-            let shape = Shape {
-                size: "256M".to_string(),
-                ..Shape::plain()
-            };
-            let scratch = Scratch::ext4(&shape)?;
-            let add = [add, dynamic_program()?].concat();
-            let machine = scratch.attached_to(machine(system, &add));
-            measure(
-                &mut figures,
-                &machine,
-                &["--disk", disk::PLACE],
-                &arguments.operations,
-            )?;
-        }
+    for system in arguments
+        .system
+        .map_or(vec![System::Linux, System::Cairn], |one| vec![one])
+    {
+        let figures = figures_of(system, &arguments.operations)?;
         match system {
             System::Cairn => cairn = figures,
             System::Linux => linux = figures,
@@ -166,6 +137,44 @@ pub fn bench(arguments: &cli::Bench) -> Result<u8> {
         failed |= check(&cairn, &budgets, &arguments.operations);
     }
     Ok(u8::from(failed))
+}
+
+/// Operations on one system: those on a disk in a machine of their own, so that the others are not about one with a disk.
+fn figures_of(system: System, operations: &[String]) -> Result<Figures> {
+    let binary = places::build().join("tests/bench");
+    compile("gcc", &places::root().join("benches/bench.c"), &binary)?;
+    let add = vec![Pair {
+        first: binary.display().to_string(),
+        second: PROGRAM.to_string(),
+    }];
+    let mut figures = Figures::default();
+    if operations.iter().any(|o| !o.starts_with(ON_DISK)) || operations.is_empty() {
+        let machine = machine(system, &add);
+        measure(&mut figures, &machine, &[], operations)?;
+    }
+    if figures.failure.is_none() && is_wanted_on_disk(operations) {
+        let shape = Shape {
+            size: "256M".to_string(),
+            ..Shape::plain()
+        };
+        let scratch = Scratch::ext4(&shape)?;
+        let add = [add, dynamic_program()?].concat();
+        let machine = scratch.attached_to(machine(system, &add));
+        measure(&mut figures, &machine, &["--disk", disk::PLACE], operations)?;
+    }
+    Ok(figures)
+}
+
+/// Why there can be no such operations, if so: for who only names them.
+pub fn nothing_begins_so(operations: &[String]) -> Option<String> {
+    let named = |file: &str| fs::read_to_string(places::root().join(file)).unwrap_or_default();
+    let known = match operations.split_first() {
+        Some((first, rest)) if first == nucleus::WORD => nucleus::may_be_there(rest),
+        Some((first, [])) if first == device::WORD => Ok(()),
+        _ => budgets()
+            .and_then(|(budgets, _)| may_be_there(operations, &named("benches/bench.c"), &budgets)),
+    };
+    known.err().map(|error| error.to_string())
 }
 
 /// benches/dynamic.c, linked to find its interpreter and C library in the folder that it is started in, with this machine's of these.

@@ -61,6 +61,8 @@ pub enum Command {
     /// Be the wire between machines that were started with --net dgram=PATH
     #[command(after_help = WIRE_HELP)]
     Wire(Wire),
+    /// Make the book of docs/ (build/book/html), and say what is wrong with its pages
+    Docs(Docs),
     /// Remove what was built
     Clean(Clean),
 }
@@ -526,6 +528,13 @@ pub struct Idl {
     /// Show the C header that is made of it
     #[arg(long)]
     pub c: bool,
+}
+
+#[derive(Args)]
+pub struct Docs {
+    /// Open it in a browser
+    #[arg(long)]
+    pub open: bool,
 }
 
 #[derive(Args)]

@@ -26,6 +26,24 @@ pub fn command(arguments: &cli::Idl) -> Result<u8> {
     Ok(status)
 }
 
+/// All interfaces of the project, as a page of the book.
+pub fn page() -> Result<String> {
+    let mut page = "# Interfaces\nThe operations of all interfaces, as `./cairn idl` prints them. [Interfaces](../guide/interfaces.md) has the language.\n".to_string();
+    for file in definitions(&places::root().join("idl"))? {
+        match read(&file)? {
+            Ok(interface) => {
+                page += &format!(
+                    "\n## {}\n```text\n{}```\n",
+                    interface.name,
+                    show::table(&interface)
+                )
+            }
+            Err(refused) => anyhow::bail!("{refused}"),
+        }
+    }
+    Ok(page)
+}
+
 fn text(interface: &Interface, arguments: &cli::Idl) -> String {
     if arguments.rust {
         rust::module(interface)

@@ -9,6 +9,7 @@
 
 mod archive;
 mod bench;
+mod book;
 mod build;
 mod cli;
 mod compat;
@@ -86,6 +87,7 @@ fn dispatch(command: cli::Command) -> anyhow::Result<u8> {
         cli::Command::Compat(arguments) => compat::compat(&arguments),
         cli::Command::Packet(arguments) => packet::command(&arguments),
         cli::Command::Wire(arguments) => wire::command(&arguments),
+        cli::Command::Docs(arguments) => book::command(&arguments),
         cli::Command::Idl(arguments) => interfaces::command(&arguments),
         cli::Command::Clean(arguments) => build::clean(&arguments),
     }

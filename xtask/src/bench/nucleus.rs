@@ -186,10 +186,33 @@ impl Budgets {
     }
 }
 
-/// `names`: rows that are wanted, all if empty.
-pub fn bench(arguments: &cli::Bench, names: &[String]) -> Result<u8> {
-    let place = Place::open(arguments)?;
-    let mut budgets = Budgets::read()?;
+/// A row that no component names and that has no budget is refused before anything is built or booted.
+pub fn may_be_there(names: &[String]) -> Result<()> {
+    let folder = places::root().join("benches/ipc/src");
+    let mut source = String::new();
+    for entry in fs::read_dir(&folder).with_context(|| folder.display().to_string())? {
+        source.push_str(&fs::read_to_string(entry?.path())?);
+    }
+    let budgets = Budgets::read()?;
+    let ours = GENERAL.iter().chain(&LOADS).flat_map(|(a, b)| [*a, *b]);
+    let ours = ours.chain([LEG, TEXT, BOOT_TEXT, HOT_TEXT]);
+    let known: Vec<&str> = budgets
+        .held
+        .keys()
+        .map(String::as_str)
+        .chain(ours)
+        .collect();
+    for name in names {
+        let is_known = known.iter().any(|row| row.starts_with(name.as_str()));
+        if !is_known && !source.contains(&format!("\"{name}")) {
+            bail!("no row's name begins with {name:?}");
+        }
+    }
+    Ok(())
+}
+
+/// What components measure, and what is computed from it.
+fn measured(names: &[String]) -> Result<Rows> {
     let mut rows = Rows::default();
     for line in run(names, "", &|_| Ok(()))?.lines() {
         rows.line(line);
@@ -209,6 +232,15 @@ pub fn bench(arguments: &cli::Bench, names: &[String]) -> Result<u8> {
     if let Some(legs) = rows.legs() {
         rows.add(LEG, legs);
     }
+    Ok(rows)
+}
+
+/// `names`: rows that are wanted, all if empty.
+pub fn bench(arguments: &cli::Bench, names: &[String]) -> Result<u8> {
+    may_be_there(names)?;
+    let place = Place::open(arguments)?;
+    let mut budgets = Budgets::read()?;
+    let mut rows = measured(names)?;
     let text = nucleus_text::sizes()?;
     rows.add(TEXT, Row::of(text.stays));
     rows.add(BOOT_TEXT, Row::of(text.boot));
