@@ -30,6 +30,14 @@ pub trait Groups {
     fn limit_pages(&mut self, group: u32, most: Option<u64>) -> Result<(), i64>;
     /// All of it ends if somebody has to.
     fn ends_together(&mut self, group: u32, together: bool) -> Result<(), i64>;
+    fn freeze(&mut self, group: u32, frozen: bool) -> Result<(), i64>;
+    /// Processor time of a period, both in µs; `None`: no limit.
+    fn limit_time(&mut self, group: u32, quota: Option<u64>, period: u64) -> Result<(), i64>;
+    /// What its threads' nice values are changed by.
+    fn prefer(&mut self, group: u32, nice: i64) -> Result<(), i64>;
+    /// Pages beyond which it is slowed down.
+    fn slow_beyond(&mut self, group: u32, pages: Option<u64>) -> Result<(), i64>;
+    fn times(&mut self, group: u32) -> Result<Times, i64>;
     fn usage(&mut self, group: u32) -> Result<Usage, i64>;
     /// Pids of its own processes, little-endian, behind this one → how many bytes.
     fn pids(&mut self, group: u32, after: u32, into: &mut [u8]) -> Result<usize, i64>;
@@ -56,4 +64,21 @@ pub struct Usage {
     pub full: u64,
     pub oom: u64,
     pub ended: u64,
+}
+
+/// What a group and those below it did in time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Times {
+    /// Processor time, ns.
+    pub used: u64,
+    /// Periods of its limit, those in which it had to wait, and how many ns.
+    pub periods: u64,
+    pub throttled: u64,
+    pub waited: u64,
+    /// None of it runs, as was asked for.
+    pub frozen: bool,
+    /// How often it was slowed down for its memory.
+    pub slowed: u64,
+    /// Most pages that were ever counted for it.
+    pub peak: u64,
 }

@@ -3,7 +3,7 @@
 #![no_main]
 #![forbid(unsafe_code)]
 
-use cairn_cgroup::{Cgroup, Groups, Usage};
+use cairn_cgroup::{Cgroup, Groups, Times, Usage};
 use cairn_idl::errno::{EINVAL, EIO};
 use cairn_idl::proc::{self, CgroupLimit};
 use cairn_idl::wire::Failure;
@@ -59,6 +59,40 @@ impl Groups for Proc {
 
     fn ends_together(&mut self, group: u32, together: bool) -> Result<(), i64> {
         self.set(group, CgroupLimit::Together, together.into())
+    }
+
+    fn freeze(&mut self, group: u32, frozen: bool) -> Result<(), i64> {
+        self.set(group, CgroupLimit::Frozen, frozen.into())
+    }
+
+    fn limit_time(&mut self, group: u32, quota: Option<u64>, period: u64) -> Result<(), i64> {
+        let none = u64::from(u32::MAX);
+        let value = quota.unwrap_or(none).min(none) | period << 32;
+        self.set(group, CgroupLimit::Quota, value)
+    }
+
+    fn prefer(&mut self, group: u32, nice: i64) -> Result<(), i64> {
+        self.set(group, CgroupLimit::Nice, nice as u64)
+    }
+
+    fn slow_beyond(&mut self, group: u32, pages: Option<u64>) -> Result<(), i64> {
+        self.set(group, CgroupLimit::High, pages.unwrap_or(u64::MAX))
+    }
+
+    fn times(&mut self, group: u32) -> Result<Times, i64> {
+        let client = proc::Client(&self.0);
+        let it = client
+            .cgroup_cpu(group.into())
+            .map_err(|failure| failure.errno())?;
+        Ok(Times {
+            used: it.used,
+            periods: it.periods,
+            throttled: it.throttled,
+            waited: it.waited,
+            frozen: it.frozen != 0,
+            slowed: it.slowed,
+            peak: it.peak,
+        })
     }
 
     fn usage(&mut self, group: u32) -> Result<Usage, i64> {

@@ -1,7 +1,7 @@
 //! The tree and its files.
 
-use crate::files::{File, Row, ALL, CONTROLLERS, FILES, MEMORY, PIDS};
-use crate::{text, Groups, Usage};
+use crate::files::{File, Row, ALL, CONTROLLERS, CPU, FILES, MEMORY, PIDS};
+use crate::{text, Groups, Times, Usage};
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -18,6 +18,9 @@ const PER_FOLDER: u32 = 32;
 const ROOT: u32 = 0;
 /// What a folder is charged for: its record here, and those of `proc` and `vm`.
 const COST: usize = 1024;
+/// cpu.max and cpu.weight at first.
+const PERIOD: u64 = 100_000;
+const WEIGHT: u64 = 100;
 /// Longest text that is written at once.
 const WRITE_MOST: usize = 4096;
 /// Bytes of pids that are asked for at once.
@@ -44,6 +47,12 @@ struct Folder {
     pages: Option<u64>,
     tasks: Option<u64>,
     together: bool,
+    high: Option<u64>,
+    frozen: bool,
+    /// cpu.max in µs, and cpu.weight.
+    quota: Option<u64>,
+    period: u64,
+    weight: u64,
     payer: u32,
     /// Open files of it.
     open: u32,
@@ -103,6 +112,11 @@ fn new_folder(group: u32, above: u32, name: Vec<u8>, owner: Owner, payer: u32) -
         pages: None,
         tasks: None,
         together: false,
+        high: None,
+        frozen: false,
+        quota: None,
+        period: PERIOD,
+        weight: WEIGHT,
         payer,
         open: 0,
         removed: false,
@@ -171,6 +185,11 @@ impl<G: Groups> Cgroup<G> {
         errno(self.groups.usage(group))
     }
 
+    fn times(&mut self, at: u32) -> Answer<Times> {
+        let group = self.live(at)?.group;
+        errno(self.groups.times(group))
+    }
+
     fn pids(&mut self, at: u32, out: &mut String) -> Answer<()> {
         let group = self.live(at)?.group;
         let mut bytes = Vec::new();
@@ -208,6 +227,8 @@ impl<G: Groups> Cgroup<G> {
         };
         let folder = self.live(at)?;
         let (pages, tasks, together) = (folder.pages, folder.tasks, folder.together);
+        let (high, frozen, weight) = (folder.high, folder.frozen, folder.weight);
+        let (quota, period) = (folder.quota, folder.period);
         let names = |out: &mut String, bits: u8| {
             let all = CONTROLLERS.iter().filter(|(_, bit)| bits & bit != 0);
             let names: Vec<_> = all.map(|(name, _)| *name).collect();
@@ -224,20 +245,41 @@ impl<G: Groups> Cgroup<G> {
             File::SubtreeControl => names(&mut out, self.live(at)?.control),
             File::Events => {
                 let populated = self.usage(at)?.populated.min(1);
-                writeln!(out, "populated {populated}\nfrozen 0")
+                let frozen = u8::from(self.times(at)?.frozen);
+                writeln!(out, "populated {populated}\nfrozen {frozen}")
             }
             File::Kill => return fail(EINVAL),
             File::Type => writeln!(out, "domain"),
+            File::Freeze => writeln!(out, "{}", u8::from(frozen)),
+            File::CpuStat => {
+                let it = self.times(at)?;
+                let used = it.used / 1000;
+                // What is done in the system for a program is not told apart.
+                let mut told = writeln!(out, "usage_usec {used}\nuser_usec {used}\nsystem_usec 0");
+                if at != ROOT && self.controllers(at)? & CPU != 0 {
+                    let (periods, throttled, waited) = (it.periods, it.throttled, it.waited / 1000);
+                    told = write!(out, "nr_periods {periods}\nnr_throttled {throttled}\nthrottled_usec {waited}\nnr_bursts 0\nburst_usec 0\n");
+                }
+                told
+            }
+            File::CpuMax => match quota {
+                Some(quota) => writeln!(out, "{quota} {period}"),
+                None => writeln!(out, "max {period}"),
+            },
+            File::CpuWeight => writeln!(out, "{weight}"),
+            File::CpuWeightNice => writeln!(out, "{}", text::nice_of(weight)),
+            File::MemoryHigh => limit(&mut out, high.map(|pages| pages * PAGE)),
+            File::MemoryPeak => writeln!(out, "{}", self.times(at)?.peak * PAGE),
             File::MemoryCurrent => {
                 let it = self.usage(at)?;
                 writeln!(out, "{}", (it.held + it.charged) * PAGE + it.records)
             }
             File::MemoryMax => limit(&mut out, pages.map(|pages| pages * PAGE)),
             File::MemoryEvents => {
-                let it = self.usage(at)?;
+                let (it, slowed) = (self.usage(at)?, self.times(at)?.slowed);
                 writeln!(
                     out,
-                    "low 0\nhigh 0\nmax {}\noom {}\noom_kill {}\noom_group_kill 0",
+                    "low 0\nhigh {slowed}\nmax {}\noom {}\noom_kill {}\noom_group_kill 0",
                     it.full, it.oom, it.ended
                 )
             }
@@ -277,6 +319,38 @@ impl<G: Groups> Cgroup<G> {
                 self.folder_mut(at)?.pages = pages;
                 Ok(())
             }
+            File::Freeze => {
+                let frozen = match errno(text::number(words))? {
+                    0 => false,
+                    1 => true,
+                    _ => return fail(ERANGE),
+                };
+                errno(self.groups.freeze(group, frozen))?;
+                self.folder_mut(at)?.frozen = frozen;
+                Ok(())
+            }
+            File::CpuMax => {
+                let before = self.live(at)?.period;
+                let (quota, period) = errno(text::bandwidth(words, before))?;
+                errno(self.groups.limit_time(group, quota, period))?;
+                let folder = self.folder_mut(at)?;
+                (folder.quota, folder.period) = (quota, period);
+                Ok(())
+            }
+            File::CpuWeight => {
+                let weight = errno(text::weight(words))?;
+                self.weighed(at, weight)
+            }
+            File::CpuWeightNice => {
+                let nice = errno(text::nice(words))?;
+                self.weighed(at, text::weight_of(nice))
+            }
+            File::MemoryHigh => {
+                let pages = errno(text::size(words))?;
+                errno(self.groups.slow_beyond(group, pages))?;
+                self.folder_mut(at)?.high = pages;
+                Ok(())
+            }
             File::MemoryOomGroup => {
                 let together = errno(text::flag(words))?;
                 errno(self.groups.ends_together(group, together))?;
@@ -292,6 +366,14 @@ impl<G: Groups> Cgroup<G> {
             File::Threads | File::Type => fail(EOPNOTSUPP),
             _ => fail(EINVAL),
         }
+    }
+
+    /// cpu.weight.
+    fn weighed(&mut self, at: u32, weight: u64) -> Answer<()> {
+        let group = self.live(at)?.group;
+        errno(self.groups.prefer(group, text::nice_of(weight)))?;
+        self.folder_mut(at)?.weight = weight;
+        Ok(())
     }
 
     /// cgroup.procs: a process comes into this folder's group. Who opened the file must be able to write that of the nearest folder above both.
@@ -370,13 +452,21 @@ impl<G: Groups> Cgroup<G> {
             if gone & MEMORY != 0 {
                 errno(self.groups.limit_pages(group, None))?;
                 errno(self.groups.ends_together(group, false))?;
+                errno(self.groups.slow_beyond(group, None))?;
+            }
+            if gone & CPU != 0 {
+                errno(self.groups.limit_time(group, None, PERIOD))?;
+                errno(self.groups.prefer(group, 0))?;
             }
             if gone & PIDS != 0 {
                 errno(self.groups.limit_tasks(group, None))?;
             }
             let folder = self.folder_mut(child)?;
             if gone & MEMORY != 0 {
-                (folder.pages, folder.together) = (None, false);
+                (folder.pages, folder.together, folder.high) = (None, false, None);
+            }
+            if gone & CPU != 0 {
+                (folder.quota, folder.period, folder.weight) = (None, PERIOD, WEIGHT);
             }
             if gone & PIDS != 0 {
                 folder.tasks = None;

@@ -4,6 +4,10 @@ use crate::files::CONTROLLERS;
 use cairn_idl::errno::{EINVAL, ERANGE};
 
 const PAGE: u64 = 4096;
+/// µs of a period, and of its processor time.
+const PERIOD: core::ops::RangeInclusive<u64> = 1000..=1_000_000;
+const QUOTA_LEAST: u64 = 1000;
+const QUOTA_END: u64 = u32::MAX as u64;
 /// As many processes as Linux knows at most.
 const PIDS_MOST: u64 = 1 << 22;
 
@@ -44,6 +48,61 @@ pub fn tasks(text: &str) -> Result<Option<u64>, i64> {
             _ => Err(EINVAL),
         },
     }
+}
+
+/// cpu.max: processor time of a period (`None`: no limit) and the period, both in µs; the period may be missing.
+pub fn bandwidth(text: &str, before: u64) -> Result<(Option<u64>, u64), i64> {
+    let mut words = text.split_whitespace();
+    let quota = match words.next() {
+        Some("max") => None,
+        Some(word) => Some(number(word)?),
+        None => return Err(EINVAL),
+    };
+    let period = words.next().map_or(Ok(before), number)?;
+    let fits = |quota: u64| (QUOTA_LEAST..QUOTA_END).contains(&quota);
+    match words.next() {
+        None if PERIOD.contains(&period) && quota.is_none_or(fits) => Ok((quota, period)),
+        _ => Err(EINVAL),
+    }
+}
+
+/// cpu.weight.
+pub fn weight(text: &str) -> Result<u64, i64> {
+    match number(text)? {
+        weight @ 1..=10_000 => Ok(weight),
+        _ => Err(ERANGE),
+    }
+}
+
+/// cpu.weight.nice.
+pub fn nice(text: &str) -> Result<i64, i64> {
+    match text.trim().parse() {
+        Ok(nice @ -20..=19) => Ok(nice),
+        Ok(_) => Err(ERANGE),
+        Err(_) => Err(EINVAL),
+    }
+}
+
+/// Each nice value has about a quarter more than the next, so ten of them make tenfold; 0 has 100.
+const STEP: (u64, u64) = (5, 4);
+const MIDDLE: u64 = 100;
+
+/// The weight of a nice value.
+pub fn weight_of(nice: i64) -> u64 {
+    let mut weight = MIDDLE * 1000;
+    for _ in 0..nice.unsigned_abs() {
+        weight = match nice > 0 {
+            true => weight * STEP.1 / STEP.0,
+            false => weight * STEP.0 / STEP.1,
+        };
+    }
+    (weight + 500) / 1000
+}
+
+/// The nice value whose weight is nearest.
+pub fn nice_of(weight: u64) -> i64 {
+    let nearest = (-20..20).min_by_key(|nice| weight_of(*nice).abs_diff(weight));
+    nearest.unwrap_or(0)
 }
 
 /// "0" or "1".

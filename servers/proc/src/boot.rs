@@ -184,7 +184,7 @@ impl<S: System> Manager<S> {
             rip: start,
             rsp: PERSONALITY_HEAP + length,
             rdi: PERSONALITY_HEAP,
-            priority: crate::priority::of(&self.processes[slot].scheduling),
+            priority: crate::priority::of(&self.processes[slot].scheduling, 0),
             policy: crate::priority::policy_of(&self.processes[slot].scheduling),
             ..Start::default()
         };

@@ -5,6 +5,7 @@
 //! - a process that is not the root's is in its group's list until it has ended; its group, and those above it, count it and its threads until its parent has waited for it;
 //! - `vm` knows a group's account as long as the group is there, and the domain of each process of it pays by that account, with the label's bit [`label::GROUPED`].
 
+use crate::bandwidth::Rate;
 use crate::dispatch::Outcome;
 use crate::manager::{done, Manager};
 use crate::signal::SIGKILL;
@@ -30,21 +31,24 @@ const LIST_MOST: usize = 16_384;
 const UNLIMITED: u32 = u32::MAX;
 
 #[derive(Debug, Default)]
-struct Group {
+pub(crate) struct Group {
     used: bool,
     /// Its account at `vm`. Never the same twice.
-    account: u32,
-    above: u32,
-    depth: u32,
+    pub(crate) account: u32,
+    pub(crate) above: u32,
+    pub(crate) depth: u32,
     name: Vec<u8>,
     below: u32,
-    first: Option<Slot>,
+    /// The first group below it, and its neighbours among those below the one above; [`ROOT`]: none.
+    first_below: u32,
+    beside: (u32, u32),
+    pub(crate) first: Option<Slot>,
     /// Processes of its own that live.
-    live: u32,
+    pub(crate) live: u32,
     /// The same with those of all groups below it.
-    populated: u32,
+    pub(crate) populated: u32,
     /// Processes and threads, those of groups below it included, and the most there may be.
-    tasks: u32,
+    pub(crate) tasks: u32,
     most: u32,
     /// Forks that its limit refused.
     refused: u64,
@@ -52,18 +56,38 @@ struct Group {
     together: bool,
     /// It was removed while zombies were counted for it.
     removed: bool,
+    /// Processor time in ns of all who are or were in it or below it, as far as it was seen.
+    pub(crate) used_time: u64,
+    /// Limits of what it does in a time.
+    pub(crate) rate: Rate,
+    /// Why none of it runs: it was asked for, its time is used up, it has too much memory.
+    pub(crate) frozen: bool,
+    pub(crate) throttled: bool,
+    pub(crate) slowed: bool,
+    /// What its threads' nice values are changed by.
+    pub(crate) nice: i32,
+    /// Processes of it may not be as its state is yet: it is in the list of such groups. The next one there, and the next of its processes to be looked at.
+    pub(crate) unsettled: bool,
+    pub(crate) next_unsettled: u32,
+    pub(crate) cursor: Slot,
+    /// Groups in that list, of it and those below it.
+    pub(crate) unsettled_within: u32,
 }
 
 /// All groups.
 #[derive(Default)]
 pub struct Cgroups {
-    list: Vec<Group>,
+    pub(crate) list: Vec<Group>,
     free: Vec<u32>,
     made: u32,
+    /// First and last of those that are not settled; [`ROOT`]: none.
+    pub(crate) unsettled: (u32, u32),
+    /// Groups that are looked at because of a limit.
+    pub(crate) watched: u32,
 }
 
 impl Cgroups {
-    fn get(&self, id: u64) -> Result<u32, Errno> {
+    pub(crate) fn get(&self, id: u64) -> Result<u32, Errno> {
         let number = u32::try_from(id).map_err(|_| ENOENT)?;
         match number {
             ROOT => Ok(ROOT),
@@ -75,7 +99,7 @@ impl Cgroups {
     }
 
     /// The group and those above it, but for the root.
-    fn chain(&mut self, id: u32, mut each: impl FnMut(&mut Group)) {
+    pub(crate) fn chain(&mut self, id: u32, mut each: impl FnMut(&mut Group)) {
         let mut at = id;
         while at != ROOT {
             let group = &mut self.list[at as usize];
@@ -85,16 +109,55 @@ impl Cgroups {
     }
 
     /// What was removed, and has nobody any more, goes.
-    fn forget_removed(&mut self, id: u32) {
+    pub(crate) fn forget_removed(&mut self, id: u32) {
         let mut at = id;
         while at != ROOT {
             let group = &self.list[at as usize];
             let above = group.above;
-            if group.removed && group.tasks == 0 {
+            if group.removed && group.tasks == 0 && !group.unsettled {
                 self.list[at as usize] = Group::default();
                 self.free.push(at);
             }
             at = above;
+        }
+    }
+
+    /// The next one of a group and those below it, behind `at`. Without those in which nobody lives.
+    pub(crate) fn next_within(&self, at: u32, id: u32) -> Option<u32> {
+        let group = &self.list[at as usize];
+        let mut next = match group.populated {
+            0 => ROOT,
+            _ => group.first_below,
+        };
+        let mut at = at;
+        while next == ROOT {
+            if at == id {
+                return None;
+            }
+            let group = &self.list[at as usize];
+            next = group.beside.1;
+            at = group.above;
+        }
+        Some(next)
+    }
+
+    fn link(&mut self, id: u32, above: u32) {
+        let next = core::mem::replace(&mut self.list[above as usize].first_below, id);
+        self.list[id as usize].beside = (ROOT, next);
+        if next != ROOT {
+            self.list[next as usize].beside.0 = id;
+        }
+    }
+
+    fn unlink(&mut self, id: u32) {
+        let group = &self.list[id as usize];
+        let (above, (before, next)) = (group.above, group.beside);
+        match before {
+            ROOT => self.list[above as usize].first_below = next,
+            before => self.list[before as usize].beside.1 = next,
+        }
+        if next != ROOT {
+            self.list[next as usize].beside.0 = before;
         }
     }
 
@@ -156,6 +219,8 @@ impl<S: System> Manager<S> {
         }
         self.processes[slot].cgroup_links = (NONE, next.unwrap_or(NONE));
         self.cgroups.chain(id, |group| group.populated += 1);
+        self.watch_groups(id);
+        self.fit(slot);
     }
 
     /// It has ended, or goes to another one.
@@ -165,7 +230,11 @@ impl<S: System> Manager<S> {
         if id == ROOT {
             return;
         }
+        self.charge_group(slot);
         let (before, next) = self.processes[slot].cgroup_links;
+        if self.cgroups.list[id as usize].cursor == slot {
+            self.cgroups.list[id as usize].cursor = next;
+        }
         match before {
             NONE => {
                 let first = (next != NONE).then_some(next);
@@ -200,6 +269,7 @@ impl<S: System> Manager<S> {
             cairn_idl::proc::CGROUP_STAT => self.cgroup_stat(id),
             cairn_idl::proc::CGROUP_PIDS => self.cgroup_pids(message, id, a),
             cairn_idl::proc::CGROUP_KILL => self.cgroup_kill(id),
+            cairn_idl::proc::CGROUP_CPU => self.cgroup_cpu(id),
             _ => self.cgroup_of(id),
         }
     }
@@ -262,6 +332,7 @@ impl<S: System> Manager<S> {
             most: UNLIMITED,
             ..Group::default()
         };
+        groups.link(id, above);
         if above != ROOT {
             groups.list[above as usize].below += 1;
         }
@@ -279,7 +350,9 @@ impl<S: System> Manager<S> {
         }
         let (account, above) = (group.account, group.above);
         self.system.account_group(account, 0, false)?;
+        self.forget_rate(id);
         let groups = &mut self.cgroups;
+        groups.unlink(id);
         if above != ROOT {
             groups.list[above as usize].below -= 1;
         }
@@ -305,7 +378,9 @@ impl<S: System> Manager<S> {
         self.leave_cgroup(slot);
         self.count_cgroup(slot, -tasks);
         self.processes[slot].cgroup = to;
+        self.processes[slot].cgroup_seen = self.cpu_of(slot);
         self.enter_cgroup(slot);
+        self.fit(slot);
         self.count_cgroup(slot, tasks);
         let (domain, account) = (self.processes[slot].domain, self.account(slot));
         let root = self.processes[slot].creds.euid == 0;
@@ -338,6 +413,19 @@ impl<S: System> Manager<S> {
                     Ok(pages) => pages.max(1),
                 };
                 self.system.limit_account(account, pages.into())?;
+            }
+            CgroupLimit::Frozen => {
+                group.frozen = value != 0;
+                self.unsettle(id);
+            }
+            CgroupLimit::Nice => {
+                group.nice = (value as i64).clamp(-20, 19) as i32;
+                self.unsettle(id);
+            }
+            CgroupLimit::Quota => self.set_quota(id, value)?,
+            CgroupLimit::High => {
+                group.rate.high = u32::try_from(value).unwrap_or(UNLIMITED);
+                self.rate_changed(id);
             }
         }
         done(0)
@@ -410,16 +498,15 @@ impl<S: System> Manager<S> {
         if id == ROOT {
             return Err(EOPNOTSUPP);
         }
-        for at in 1..self.cgroups.list.len() as u32 {
-            if self.cgroups.list[at as usize].live == 0 || !self.is_within(at, id) {
-                continue;
-            }
+        let mut next = Some(id);
+        while let Some(at) = next {
             let mut slot = self.cgroups.list[at as usize].first.unwrap_or(NONE);
             while slot != NONE {
                 let next = self.processes[slot].cgroup_links.1;
                 self.doom(slot, SIGKILL);
                 slot = next;
             }
+            next = self.cgroups.next_within(at, id);
         }
         done(0)
     }
@@ -441,14 +528,6 @@ impl<S: System> Manager<S> {
         if let Some(id) = together {
             let _ = self.cgroup_kill(id.into());
         }
-    }
-
-    fn is_within(&self, id: u32, other: u32) -> bool {
-        let mut at = id;
-        while at != other && at != ROOT {
-            at = self.cgroups.list[at as usize].above;
-        }
-        at == other
     }
 
     fn cgroup_of(&mut self, pid: u64) -> Result<Outcome, Errno> {

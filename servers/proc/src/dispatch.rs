@@ -87,7 +87,7 @@ impl<S: System> Manager<S> {
         let has = |roles: u64| message.badge & roles != 0;
         match words[0] {
             FORK..=ADJUST_CLOCK => {}
-            IDS_OF..=NUMBER_OF | CGROUP_MAKE..=CGROUP_PATH => return self.outside(message),
+            IDS_OF..=NUMBER_OF | CGROUP_MAKE..=FILES_LIMIT_OF => return self.outside(message),
             _ => return Err(ENOSYS),
         }
         // (Components' label is the superuser's, and gives them nothing here.)
@@ -180,7 +180,7 @@ impl<S: System> Manager<S> {
             SET_ID => role::SET_ID,
             IDS_OF => role::TERMINAL | role::INSPECT,
             SIGNAL_GROUP | SET_TERMINAL | NOTE_FOREGROUND => role::TERMINAL,
-            CGROUP_MAKE..=CGROUP_OF => role::CGROUP,
+            CGROUP_MAKE..=CGROUP_OF | CGROUP_CPU => role::CGROUP,
             SPACE_HOLD..=MAP_WRITE => role::SPACES,
             _ => role::INSPECT,
         };
@@ -194,7 +194,7 @@ impl<S: System> Manager<S> {
             PIDS => self.pids(message),
             STATUS => self.status(message, inspects),
             TEXT => self.text(message),
-            CGROUP_MAKE..=CGROUP_OF => self.cgroup(message),
+            CGROUP_MAKE..=CGROUP_OF | CGROUP_CPU => self.cgroup(message),
             CGROUP_PATH => self.cgroup_path(message),
             LOAD => self.load(),
             PREFIXES => self.prefix_table(message),
@@ -215,6 +215,7 @@ impl<S: System> Manager<S> {
             }
             GROUPS_OF => self.groups_of(message, words[1]),
             REAL_LABEL => self.real_label(words[1]),
+            FILES_LIMIT_OF => self.files_limit_of(words[1]),
             ATTEND => self.attend(message),
             PTRACE_ACCESS => self.ptrace_access(words[1], words[2]),
             START => self.start(message),

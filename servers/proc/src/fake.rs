@@ -38,6 +38,8 @@ pub enum Notice {
 
 #[derive(Default)]
 pub struct Fake {
+    /// What each account has.
+    pub account_pages: u64,
     pub now: u64,
     pub wall: u64,
     pub domains: HashMap<Id, FakeDomain>,
@@ -197,7 +199,10 @@ impl System for Fake {
     }
 
     fn account_stat(&mut self, _: u32) -> AccountStat {
-        AccountStat::default()
+        AccountStat {
+            held: self.account_pages,
+            ..AccountStat::default()
+        }
     }
     fn set_account(&mut self, domain: Id, account: u32, _: bool) {
         self.accounts.push((domain, account));
@@ -309,6 +314,9 @@ impl System for Fake {
     }
     fn close_on_exec(&mut self, domain: Domain) {
         self.of(domain);
+    }
+    fn cores(&mut self) -> u64 {
+        1
     }
     fn cpu(&mut self, domain: Domain) -> u64 {
         1000 + self.of(domain).cpu

@@ -9,7 +9,7 @@ use crate::table::Slot;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use cairn_abi::Token;
-use cairn_idl::errno::{EINVAL, ESRCH, ETIMEDOUT};
+use cairn_idl::errno::{EINVAL, ENOMEM, ESRCH, ETIMEDOUT};
 use cairn_rt::Received;
 
 const BUCKETS: usize = 256;
@@ -108,6 +108,8 @@ impl<S: System> Manager<S> {
         if deadline != 0 && deadline <= self.system.now() {
             return Err(ETIMEDOUT);
         }
+        let room = self.futexes.bucket(key).try_reserve(1);
+        room.map_err(|_| ENOMEM)?;
         if !self.hold(slot, token, Held::Futex(key, deadline)) {
             return Err(ESRCH);
         }

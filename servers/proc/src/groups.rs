@@ -247,7 +247,11 @@ impl<S: System> Manager<S> {
             NONE if own && !self.groups.reserve() => return Err(ENOMEM),
             NONE if own => self.new_group(target, session),
             NONE => return Err(EPERM),
-            group if self.groups[group].session == session => self.join(target, group),
+            group if self.groups[group].session == session => {
+                let members = &mut self.groups[group].members;
+                members.try_reserve(1).map_err(|_| ENOMEM)?;
+                self.join(target, group)
+            }
             _ => return Err(EPERM),
         }
         done(0)

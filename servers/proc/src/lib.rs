@@ -10,6 +10,7 @@
 
 extern crate alloc;
 
+mod bandwidth;
 mod boot;
 mod capabilities;
 mod cgroups;

@@ -62,6 +62,7 @@ impl<S: System> Manager<S> {
     pub(crate) fn begin(&mut self, slot: Slot, inheritance: Inheritance) {
         self.lives = self.lives.wrapping_add(1);
         self.processes[slot].reset(inheritance, self.lives);
+        self.processes[slot].shift = self.shift_of(self.processes[slot].cgroup);
     }
 
     /// A record is nobody's any more.
@@ -92,6 +93,13 @@ impl<S: System> Manager<S> {
         if message.out_len != 0 {
             self.read_slots(message, (0, message.out_len), slots.insert([0; _]))?;
         }
+        // What it needs later does not fail then: its place among its group's members, and among those that end.
+        let own_group = self.processes[slot].group;
+        let members = self.groups[own_group].members.try_reserve(1);
+        members.map_err(|_| ENOMEM)?;
+        let all = self.processes.len() + 1;
+        let ends = all.saturating_sub(self.doomed.len());
+        self.doomed.try_reserve(ends).map_err(|_| ENOMEM)?;
         let share = flags & (fork::VFORK | fork::SHARE) != 0;
         let child = self.processes.take().ok_or(ENOMEM)?;
         let inheritance = self.processes[slot].bequeath(message.token as u32);
@@ -131,7 +139,10 @@ impl<S: System> Manager<S> {
             rdi: pids.map_or(pid, |pids| pids.inside(pid.into())).into(),
             fs_base,
             gs_base,
-            priority: crate::priority::of(&self.processes[child].scheduling),
+            priority: crate::priority::of(
+                &self.processes[child].scheduling,
+                self.processes[child].shift,
+            ),
             policy: crate::priority::policy_of(&self.processes[child].scheduling),
         };
         let from = self.processes[slot].domain;

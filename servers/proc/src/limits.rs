@@ -8,7 +8,7 @@ use crate::table::Slot;
 use alloc::rc::Rc;
 use cairn_abi::layout::PAGE;
 use cairn_abi::Id;
-use cairn_idl::capability::{IPC_LOCK, SYS_RESOURCE};
+use cairn_idl::capability::{IPC_LOCK, SYS_ADMIN, SYS_RESOURCE};
 use cairn_idl::errno::{EFAULT, EINVAL, EPERM, ESRCH};
 use cairn_rt::Received;
 
@@ -93,6 +93,17 @@ fn space_limits(process: &Process) -> SpaceLimits {
 }
 
 impl<S: System> Manager<S> {
+    /// FILES_LIMIT_OF
+    pub(crate) fn files_limit_of(&self, domain: u64) -> Result<Outcome, Errno> {
+        let slot = self.by_domain(domain)?;
+        let process = &self.processes[slot];
+        let most = match process.creds.has(SYS_RESOURCE) || process.creds.has(SYS_ADMIN) {
+            true => INFINITY,
+            false => process.limits.soft(NOFILE),
+        };
+        Ok(Outcome::words(&[0, most]))
+    }
+
     /// Tell `vm` what the space of a process may have. One that has its parent's memory (vfork) is told of later.
     pub(crate) fn limit_memory(&mut self, slot: Slot) {
         let process = &mut self.processes[slot];

@@ -20,7 +20,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use cairn_abi::Token;
-use cairn_idl::errno::{EFAULT, EPERM, ESRCH};
+use cairn_idl::errno::{EFAULT, ENOMEM, EPERM, ESRCH};
 use cairn_idl::proc::FORK;
 use cairn_rt::{Portal, Received};
 
@@ -191,7 +191,9 @@ impl<S: System> Manager<S> {
         offset: u64,
         length: usize,
     ) -> Result<Vec<u8>, Errno> {
-        let mut bytes = alloc::vec![0; length];
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(length).map_err(|_| ENOMEM)?;
+        bytes.resize(length, 0);
         if length == 0 {
             return Ok(bytes);
         }

@@ -246,6 +246,7 @@ impl System for Native {
                 records: words[5],
                 refused: words[6],
                 ended: words[7],
+                peak: words[4] >> 32,
             })
     }
 
@@ -423,6 +424,11 @@ impl System for Native {
                 break;
             }
         }
+    }
+
+    fn cores(&mut self) -> u64 {
+        let told = Portal::CURRENT.service(current::AFFINITY, &[0, 0]);
+        told.map_or(1, |words| words[2].count_ones().max(1).into())
     }
 
     fn cpu(&mut self, target: Domain) -> u64 {

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use cairn_abi::service::thread;
 use cairn_abi::{policy, priority, Id};
 use cairn_idl::capability::SYS_NICE;
-use cairn_idl::errno::{EACCES, EINVAL, EPERM, ESRCH};
+use cairn_idl::errno::{EACCES, EINVAL, ENOMEM, EPERM, ESRCH};
 use cairn_rt::Received;
 
 const SCHED_FIFO: u32 = 1;
@@ -25,14 +25,14 @@ const REALTIME: u32 = 85;
 /// Highest nucleus priority of a Linux thread.
 pub const CEILING: u8 = priority::SERVER - 1;
 
-/// The nucleus priority.
-pub fn of(scheduling: &Scheduling) -> u8 {
+/// The nucleus priority, in a group that changes nice values by so much.
+pub fn of(scheduling: &Scheduling, shift: i32) -> u8 {
     match scheduling.policy {
         SCHED_FIFO | SCHED_RR => {
             (REALTIME + scheduling.realtime * (CEILING as u32 - REALTIME) / 99) as u8
         }
         SCHED_IDLE => IDLE,
-        _ => (priority::NORMAL as i32 - scheduling.nice) as u8,
+        _ => (priority::NORMAL as i32 - (scheduling.nice + shift).clamp(-20, 19)) as u8,
     }
 }
 
@@ -47,7 +47,7 @@ pub fn policy_of(scheduling: &Scheduling) -> u64 {
 
 impl<S: System> Manager<S> {
     /// Tell the nucleus how the threads of a process are scheduled.
-    fn apply(&mut self, slot: Slot) {
+    pub(crate) fn apply(&mut self, slot: Slot) {
         for at in 0..self.processes[slot].threads.len() {
             self.apply_thread(slot, at);
         }
@@ -59,7 +59,7 @@ impl<S: System> Manager<S> {
         let Some(thread) = process.threads.get(at) else {
             return;
         };
-        let level = of(&thread.scheduling) as u64;
+        let level = of(&thread.scheduling, process.shift) as u64;
         let kind = policy_of(&thread.scheduling);
         let id = thread.id;
         let _ = self
@@ -87,25 +87,25 @@ impl<S: System> Manager<S> {
 
     /// The live processes that `which` and `who` of getpriority(2) mean.
     fn meant(&self, slot: Slot, which: u64, who: u64) -> Result<Vec<Slot>, Errno> {
-        let found: Vec<Slot> = match which {
-            0 if who == 0 => alloc::vec![slot],
-            0 => {
-                let owner = self.numbers.get(who).owner;
-                if owner == NONE {
-                    Vec::new()
-                } else {
-                    alloc::vec![owner]
-                }
+        let mut alive: Vec<Slot> = Vec::new();
+        let mut take = |target: Slot| -> Result<(), Errno> {
+            if target != NONE && self.processes[target].alive() {
+                alive.try_reserve(1).map_err(|_| ENOMEM)?;
+                alive.push(target);
             }
+            Ok(())
+        };
+        match which {
+            0 if who == 0 => take(slot)?,
+            0 => take(self.numbers.get(who).owner)?,
             1 => {
                 let group = match who {
                     0 => self.processes[slot].group,
                     who => self.numbers.get(who).group,
                 };
-                if group == NONE {
-                    Vec::new()
-                } else {
-                    self.groups[group].members.clone()
+                if group != NONE {
+                    let members = &self.groups[group].members;
+                    members.iter().try_for_each(|member| take(*member))?;
                 }
             }
             2 => {
@@ -113,16 +113,14 @@ impl<S: System> Manager<S> {
                     0 => self.processes[slot].creds.ruid,
                     who => who as u32,
                 };
-                let all = self.processes.slots();
-                all.filter(|s| self.processes[*s].used && self.processes[*s].creds.ruid == uid)
-                    .collect()
+                let mut all = self.processes.slots();
+                all.try_for_each(|target| match self.processes[target].creds.ruid == uid {
+                    true => take(target),
+                    false => Ok(()),
+                })?;
             }
             _ => return Err(EINVAL),
-        };
-        let alive: Vec<Slot> = found
-            .into_iter()
-            .filter(|s| self.processes[*s].alive())
-            .collect();
+        }
         if alive.is_empty() {
             Err(ESRCH)
         } else {
@@ -230,10 +228,12 @@ mod tests {
             realtime,
             nice: 0,
         };
-        assert_eq!(of(&nice(0)), priority::NORMAL);
-        assert!(of(&nice(19)) > IDLE);
-        assert!(of(&realtime(1)) > of(&nice(-20)));
-        assert_eq!(of(&realtime(99)), CEILING);
-        assert!(of(&realtime(50)) > of(&realtime(10)));
+        assert_eq!(of(&nice(0), 0), priority::NORMAL);
+        assert!(of(&nice(19), 0) > IDLE);
+        assert!(of(&realtime(1), 0) > of(&nice(-20), 0));
+        assert_eq!(of(&realtime(99), 0), CEILING);
+        assert!(of(&realtime(50), 0) > of(&realtime(10), 0));
+        assert_eq!(of(&nice(10), -40), of(&nice(-20), 0));
+        assert_eq!(of(&realtime(50), 19), of(&realtime(50), 0));
     }
 }

@@ -191,6 +191,10 @@ pub struct Process {
     /// Its group ([`crate::cgroups`]), and its neighbours in the group's list.
     pub cgroup: u32,
     pub cgroup_links: (Slot, Slot),
+    /// Processor time that its group has been told of; it does not run for its group's sake; what its nice value is changed by.
+    pub cgroup_seen: u64,
+    pub halted: bool,
+    pub shift: i32,
 
     /// What its first thread starts with; `nice` is that of all.
     pub scheduling: Scheduling,
@@ -315,6 +319,9 @@ impl Process {
         self.root = from.root;
         self.cgroup = from.cgroup;
         self.cgroup_links = (NONE, NONE);
+        self.cgroup_seen = 0;
+        self.halted = false;
+        self.shift = 0;
         self.space = from.space;
         self.host = from.host;
         self.user = from.user;

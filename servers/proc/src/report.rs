@@ -7,7 +7,7 @@ use crate::table::{Slot, NONE};
 use alloc::vec::Vec;
 use cairn_abi::layout::PAGE;
 use cairn_abi::service::thread;
-use cairn_idl::errno::{EFAULT, EINVAL, ESRCH};
+use cairn_idl::errno::{EFAULT, EINVAL, ENOMEM, ESRCH};
 use cairn_idl::proc::Status;
 use cairn_rt::Received;
 
@@ -132,6 +132,7 @@ impl<S: System> Manager<S> {
             let Some((pid, _)) = self.next_of(&space, from) else {
                 break;
             };
+            found.try_reserve(1).map_err(|_| ENOMEM)?;
             found.push(pid);
             from = pid as u64 + 1;
         }
@@ -143,7 +144,10 @@ impl<S: System> Manager<S> {
         let slot = self.numbers.process(message.words[1]).ok_or(ESRCH)?;
         let room = (message.in_len / 4).min(LIST_MOST);
         let process = &self.processes[slot];
-        let mut found: Vec<u32> = process.threads.iter().map(|t| t.tid).collect();
+        let mut found: Vec<u32> = Vec::new();
+        let count = process.threads.len() + 1;
+        found.try_reserve_exact(count).map_err(|_| ENOMEM)?;
+        found.extend(process.threads.iter().map(|t| t.tid));
         if !found.contains(&process.pid) {
             found.push(process.pid);
         }
@@ -159,7 +163,10 @@ impl<S: System> Manager<S> {
     }
 
     fn answer_list(&mut self, message: &Received, list: &[u32]) -> Result<Outcome, Errno> {
-        let bytes: Vec<u8> = list.iter().flat_map(|n| n.to_le_bytes()).collect();
+        let mut bytes: Vec<u8> = Vec::new();
+        let length = size_of_val(list);
+        bytes.try_reserve_exact(length).map_err(|_| ENOMEM)?;
+        bytes.extend(list.iter().flat_map(|n| n.to_le_bytes()));
         self.answer(message, &bytes)?;
         done(list.len() as i64)
     }

@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 use cairn_abi::layout::{linux_slot, PERSONALITY_HEAP, RESERVED_SLOTS};
 use cairn_abi::service::thread;
 use cairn_idl::capability::{FileCapabilities, ALL, SYS_CHROOT};
-use cairn_idl::errno::{E2BIG, EFAULT, EINVAL, ENAMETOOLONG, ENOEXEC, EPERM, ESRCH};
+use cairn_idl::errno::{E2BIG, EFAULT, EINVAL, ENAMETOOLONG, ENOEXEC, ENOMEM, EPERM, ESRCH};
 use cairn_idl::fs::{s, PATH_MAX};
 use cairn_idl::label;
 use cairn_idl::proc::file::{CAPABLE, EFFECTIVE};
@@ -72,7 +72,7 @@ impl<S: System> Manager<S> {
         let scheduling = self.processes[slot].scheduling_of(caller);
         let start = Start {
             rdi: PERSONALITY_HEAP,
-            priority: crate::priority::of(&scheduling),
+            priority: crate::priority::of(&scheduling, self.processes[slot].shift),
             policy: crate::priority::policy_of(&scheduling),
             ..Start::default()
         };
@@ -107,9 +107,8 @@ impl<S: System> Manager<S> {
         process.permitted_before = before;
         process.beginning = Beginning::Open;
         process.dumpable = 0;
-        if process.stopped.is_some() {
-            self.system.stop(domain);
-        }
+        let stops = usize::from(process.stopped.is_some()) + usize::from(process.halted);
+        (0..stops).for_each(|_| self.system.stop(domain));
         self.release_vfork_parent(slot);
         if self
             .system
@@ -170,7 +169,9 @@ impl<S: System> Manager<S> {
         }
         let length = root.path.len() + told;
         let mapped = self.map_block(domain, HEAD + length as u64)?;
-        let mut head = Vec::with_capacity(HEAD as usize + root.path.len());
+        let mut head = Vec::new();
+        let room = head.try_reserve_exact(HEAD as usize + root.path.len());
+        room.map_err(|_| ENOMEM)?;
         for word in [
             pid as u64,
             block::FRESH,
@@ -186,7 +187,7 @@ impl<S: System> Manager<S> {
         let mut bytes = Vec::new();
         bytes
             .try_reserve_exact(told.min(PIECE))
-            .map_err(|_| cairn_idl::errno::ENOMEM)?;
+            .map_err(|_| ENOMEM)?;
         bytes.resize(told.min(PIECE), 0);
         let mut done = 0;
         while done < told {

@@ -1,6 +1,6 @@
 //! What the process manager asks of `vm` and of the nucleus. [`crate::native::Native`] asks the real ones, the tests a fake.
 
-use cairn_abi::layout::MAX_SLOTS;
+use cairn_abi::layout::{MAX_SLOTS, PAGE};
 use cairn_abi::{Error, Id, Token};
 use cairn_rt::Portal;
 
@@ -65,6 +65,15 @@ pub struct AccountStat {
     pub records: u64,
     pub refused: u64,
     pub ended: u64,
+    /// Most of all that were ever there, in pages.
+    pub peak: u64,
+}
+
+impl AccountStat {
+    /// All that is counted against its limits.
+    pub fn pages(&self) -> u64 {
+        self.held + self.charged + self.records / PAGE
+    }
 }
 
 /// What `vm` holds a space to.
@@ -182,6 +191,8 @@ pub trait System {
     fn resume(&mut self, domain: Domain);
     fn keep_only(&mut self, domain: Domain, thread: Id);
     fn close_on_exec(&mut self, domain: Domain);
+    /// How many cores there are.
+    fn cores(&mut self) -> u64;
     /// CPU time of the domain in ns.
     fn cpu(&mut self, domain: Domain) -> u64;
     /// End the domain, tell `vm`, close its portal.

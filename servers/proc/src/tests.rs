@@ -1,5 +1,6 @@
 //! The manager against the fake system.
 
+mod bandwidth;
 mod cpu_timers;
 mod invariants;
 mod jobs;

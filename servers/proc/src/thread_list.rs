@@ -19,10 +19,23 @@ pub struct Threads {
 }
 
 impl Threads {
+    /// See that the next [`Threads::push`] does not fail. False: there is no memory.
+    pub fn reserve(&mut self) -> bool {
+        // (The index begins when there are more than a few.)
+        let indexed = match self.list.len() {
+            ..FEW => 0,
+            FEW => FEW + 1,
+            _ => 1,
+        };
+        self.index.try_reserve(indexed).is_ok()
+            && self.list.try_reserve(1).is_ok()
+            && self.made.try_reserve(1).is_ok()
+    }
+
     pub fn push(&mut self, thread: Thread) {
         if self.index.is_empty() && self.list.len() == FEW {
             let ids = self.list.iter().map(|thread| thread.id);
-            self.index = ids.zip(self.made.iter().copied()).collect();
+            self.index.extend(ids.zip(self.made.iter().copied()));
             self.index.sort_unstable();
         }
         if !self.index.is_empty() {

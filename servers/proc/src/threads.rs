@@ -19,6 +19,10 @@ impl<S: System> Manager<S> {
     ) -> Result<Outcome, Errno> {
         let [_, rip, rsp, fs_base, gs_base, rdi, ..] = message.words;
         self.check_room(slot)?;
+        self.check_cgroup(slot)?;
+        if !self.processes[slot].threads.reserve() {
+            return Err(EAGAIN);
+        }
         let pids = &self.processes[slot].pids;
         let tid = self.numbers.allocate_in(slot, true, pids).ok_or(EAGAIN)?;
         let process = &self.processes[slot];
@@ -30,7 +34,7 @@ impl<S: System> Manager<S> {
             rdi,
             fs_base,
             gs_base,
-            priority: crate::priority::of(&scheduling),
+            priority: crate::priority::of(&scheduling, process.shift),
             policy: crate::priority::policy_of(&scheduling),
         };
         let id = match self.system.thread(domain, &start) {

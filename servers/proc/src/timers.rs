@@ -38,6 +38,9 @@ const INTERVALS: [(u32, Clock); 3] = [
 const POSIX: u32 = INTERVALS.len() as u32;
 /// [`Due`]: what has timers of processor time is to be looked at.
 pub const CPU_LOOK: u32 = 1 << 30;
+/// A group of processes (in the place of the process) is to be looked at; groups are to be settled ([`crate::bandwidth`]).
+pub const GROUP_LOOK: u32 = 1 << 28;
+pub const GROUP_SETTLE: u32 = 1 << 27;
 
 /// The [`Due`] mark of a futex wait of this caller.
 pub fn of_thread(token: Token) -> u32 {
@@ -128,6 +131,10 @@ impl<S: System> Manager<S> {
                 self.clock_step();
             } else if which == CPU_LOOK {
                 self.cpu_look(slot, now);
+            } else if which == GROUP_LOOK {
+                self.group_look(slot, now);
+            } else if which == GROUP_SETTLE {
+                self.settle_groups();
             } else {
                 self.timer_expired(slot, which, now);
             }

@@ -47,8 +47,9 @@ pub struct Record {
     pub above: Account,
     /// Groups below it.
     below: u32,
-    /// It is a group that is there.
+    /// It is a group that is there, and most of all that it ever had.
     group: bool,
+    peak: u32,
     /// How often its limit refused something, how often somebody had to end for it, and how many programs of it ended so, those below it included.
     pub refused: u64,
     pub full: u64,
@@ -67,6 +68,7 @@ impl Record {
             above: NONE,
             below: 0,
             group: false,
+            peak: 0,
             refused: 0,
             full: 0,
             ended: 0,
@@ -83,6 +85,14 @@ impl Record {
     /// Whether another one has what this one has as well.
     pub fn is_below(&self) -> bool {
         self.above != NONE
+    }
+
+    /// It may have more now than ever.
+    #[inline]
+    fn note_peak(&mut self) {
+        if self.group {
+            self.peak = self.peak.max(self.used());
+        }
     }
 
     fn is_idle(&self) -> bool {
@@ -167,7 +177,10 @@ impl Accounts {
     /// A frame is taken.
     #[inline]
     pub fn taken(&mut self, count: u32) -> Account {
-        self.count(self.payer, |record| record.held += count);
+        self.count(self.payer, |record| {
+            record.held += count;
+            record.note_peak();
+        });
         self.payer
     }
 
@@ -180,7 +193,10 @@ impl Accounts {
     /// Frames of one account are another's.
     pub fn handed_on(&mut self, from: Account, to: Account) {
         self.freed(from, 1);
-        self.count(to, |record| record.held += 1);
+        self.count(to, |record| {
+            record.held += 1;
+            record.note_peak();
+        });
     }
 
     /// Whether an account can have no more.
@@ -418,7 +434,10 @@ impl<N: Nucleus> Vm<N> {
             charged.checked_add(more).ok_or(ENOMEM)?;
         }
         let accounts = &mut self.frames.accounts;
-        accounts.count(account, |record| record.charged += more);
+        accounts.count(account, |record| {
+            record.charged += more;
+            record.note_peak();
+        });
         if let Some(space) = self.spaces.get_mut(index) {
             *space.charges.entry(account).or_default() += more;
         }
@@ -477,7 +496,7 @@ impl<N: Nucleus> Vm<N> {
             record.held.into(),
             record.charged.into(),
             limit.into(),
-            record.spaces.into(),
+            u64::from(record.spaces) | u64::from(record.peak) << 32,
             record.records.into(),
             record.refused,
             record.full << 32 | record.ended & 0xffff_ffff,

@@ -5,7 +5,7 @@ use crate::fake::World;
 use crate::futex::Waiter;
 use crate::process::{Held, Report};
 use crate::table::NONE;
-use crate::timers::{Due, Stage, Timer, CPU_LOOK};
+use crate::timers::{Due, Stage, Timer, CPU_LOOK, GROUP_LOOK, GROUP_SETTLE};
 use crate::wall_clock::STEP;
 use std::collections::HashSet;
 
@@ -46,7 +46,8 @@ pub fn check(w: &World) {
         alive += 1;
         assert_eq!(m.domains.get(p.domain.id), slot);
         let domain = &m.system.domains[&p.domain.id];
-        assert_eq!(domain.stops, p.stopped.is_some() as i32);
+        let halted = i32::from(p.halted);
+        assert_eq!(domain.stops, p.stopped.is_some() as i32 + halted);
         assert_eq!(domain.watch, p.watch_badge(slot));
         assert_eq!(domain.label, p.label());
         for t in p.threads.iter() {
@@ -81,11 +82,14 @@ pub fn check(w: &World) {
     assert_eq!(m.tasks, tasks);
     assert_eq!(m.users.values().sum::<u32>(), tasks);
     check_groups(w, &used);
+    m.cgroups.check(|slot| m.processes[slot].cgroup_links.1);
     let timers = used.iter().flat_map(|slot| &m.processes[*slot].timers);
     let waiting = timers
         .filter(|timer| timer.stage == Stage::Waits && timer.clock == Clock::Real)
         .count();
-    let of_timers = |due: &&Due| due.2 & (1 << 31) == 0 && !matches!(due.2, CPU_LOOK | STEP);
+    let of_timers = |due: &&Due| {
+        due.2 & (1 << 31) == 0 && !matches!(due.2, CPU_LOOK | STEP | GROUP_LOOK | GROUP_SETTLE)
+    };
     let known = m.timers.iter().filter(of_timers).count();
     assert_eq!(waiting, known);
     for slot in &used {
@@ -98,7 +102,11 @@ pub fn check(w: &World) {
     let made: u32 = used.iter().map(|s| m.processes[*s].posix_timers).sum();
     assert_eq!(m.timers_of.values().sum::<u32>(), made);
     for (deadline, slot, which) in &m.timers {
-        if *which == STEP {
+        if matches!(*which, STEP | GROUP_SETTLE) {
+            continue;
+        }
+        if *which == GROUP_LOOK {
+            assert!(m.cgroups.is_looked_at(*slot, *deadline));
             continue;
         }
         if *which == CPU_LOOK {
