@@ -94,6 +94,8 @@ pub struct Fake {
     pub real: BTreeMap<u32, u64>,
     /// Domains' mount name spaces, and whether they may change them.
     pub spaces: BTreeMap<u32, (u64, bool)>,
+    /// What FILES_LIMIT_OF says of everybody; no limit.
+    pub files_limit: Option<u64>,
     /// Pages that are charged to users, and the most that each may have.
     pub charged: BTreeMap<u32, i64>,
     /// Which account pays for a domain.
@@ -274,6 +276,10 @@ impl Transport for Fake {
 
     fn space_of(&mut self, sender: u32) -> Option<(u64, bool)> {
         self.spaces.get(&sender).copied()
+    }
+
+    fn files_limit(&mut self, _: u32) -> Option<u64> {
+        self.files_limit.or(Some(u64::MAX))
     }
 
     fn real_label(&mut self, sender: u32) -> Option<u64> {

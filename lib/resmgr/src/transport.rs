@@ -95,6 +95,8 @@ pub trait Transport {
     fn groups(&mut self, sender: u32, into: &mut [u32]) -> usize;
     /// The label of a domain's real ids.
     fn real_label(&mut self, sender: u32) -> Option<u64>;
+    /// How many descriptors its process may have on their way.
+    fn files_limit(&mut self, sender: u32) -> Option<u64>;
     /// The mount name space of a domain's process, and whether it may change what is mounted there.
     fn space_of(&mut self, sender: u32) -> Option<(u64, bool)>;
     /// The FIFO that this node of the server's is, for who asks with this label.
@@ -379,6 +381,11 @@ impl Transport for Native {
     fn real_label(&mut self, sender: u32) -> Option<u64> {
         let proc = self.proc?;
         proc::Client(&proc).real_label(sender).ok()
+    }
+
+    fn files_limit(&mut self, sender: u32) -> Option<u64> {
+        let proc = self.proc?;
+        proc::Client(&proc).files_limit_of(sender).ok()
     }
 
     fn space_of(&mut self, sender: u32) -> Option<(u64, bool)> {

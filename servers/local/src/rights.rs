@@ -13,8 +13,8 @@ use cairn_resmgr::server::Answer;
 use cairn_resmgr::{Context, Failure, Handles, Leads};
 use cairn_rt::Portal;
 
-/// Most descriptors of one user that are on their way, as Linux counts by RLIMIT_NOFILE; and of user 0.
-pub const IN_FLIGHT: u32 = 1024;
+/// Most descriptors of one account that are on their way, whatever RLIMIT_NOFILE says, as they take slots of this server's table; and of user 0.
+pub const IN_FLIGHT: u32 = 4096;
 pub const IN_FLIGHT_PRIVILEGED: u32 = 8192;
 
 /// One descriptor.
@@ -90,7 +90,17 @@ impl Sockets {
             true => IN_FLIGHT_PRIVILEGED,
             false => IN_FLIGHT,
         };
-        if self.in_flight.of(payer) + slots.len() as u32 > most {
+        let before = self.in_flight.of(payer);
+        // As on Linux, what is on its way already counts against the sender's limit, and the first ones need not be asked for.
+        // (What is in the parcel already is of the same message.)
+        let others = (before as usize).saturating_sub(already);
+        let asks = !slots.is_empty() && others > 0 && !cx.has(label::SYSTEM);
+        let sender = cx.request.sender;
+        let limit = match asks {
+            true => cx.transport.files_limit(sender).unwrap_or(0),
+            false => u64::MAX,
+        };
+        if before + slots.len() as u32 > most || others as u64 > limit {
             self.cycles.want();
             return fail(ETOOMANYREFS);
         }

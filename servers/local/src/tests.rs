@@ -355,12 +355,27 @@ fn many_descriptors_go_in_a_parcel() {
     assert_eq!(all, (100..112).collect::<Vec<u32>>());
     b.close(parcel);
     assert_eq!(b.server.descriptors_in_flight(1000), 0);
-    // There is an end to what one user has on the way.
+    // There is an end to what one user has on the way: as the sender's limit of descriptors says.
+    b.fake.files_limit = Some(10);
     let mut sent = 0;
     while send(&mut b, x, b"x", &[50, 51, 52, 53], 0) == 1 {
         sent += 4;
     }
-    assert_eq!(sent, 1024);
+    assert_eq!(sent, 12);
+    // And at most so many that others can have some as well.
+    b.fake.files_limit = Some(1 << 20);
+    let mut ends = Vec::new();
+    loop {
+        let (x, y) = pair(&mut b, STREAM);
+        ends.push(y);
+        while send(&mut b, x, b"x", &[50, 51, 52, 53], 0) == 1 {
+            sent += 4;
+        }
+        if send(&mut b, x, b"x", &[50], 0) == -ETOOMANYREFS {
+            break;
+        }
+    }
+    assert_eq!(sent, 4096);
     assert_eq!(send(&mut b, x, b"x", &[50], 0), -ETOOMANYREFS);
     let (other, _) = pair(&mut b, STREAM);
     assert_eq!(send(&mut b, other, b"x", &[50], 0), -ETOOMANYREFS);
