@@ -235,6 +235,15 @@ fn measured(names: &[String]) -> Result<Rows> {
     Ok(rows)
 }
 
+/// Median and 99th percentile of these rows, by their names.
+pub fn figures(names: &[String]) -> Result<BTreeMap<String, [u64; 2]>> {
+    let rows = measured(names)?.by_name;
+    Ok(rows
+        .into_iter()
+        .map(|(name, row)| (name, [row.median, row.high[0]]))
+        .collect())
+}
+
 /// `names`: rows that are wanted, all if empty.
 pub fn bench(arguments: &cli::Bench, names: &[String]) -> Result<u8> {
     may_be_there(names)?;
