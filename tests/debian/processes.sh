@@ -27,3 +27,5 @@ rev <<<abc; column -t <<<$'a bb\nccc d'; look zz /dev/null; namei -m /usr/bin/en
 renice -n 3 $$ >/dev/null; ps -o ni= -p $$ | tr -d ' '
 ls -l /proc/self/fd/0 >/dev/null && echo fd
 w -h | wc -l; watch -V | cut -d' ' -f1
+# By inotify, or else it would say that it cannot.
+echo one >followed; (sleep 0.5; echo two >>followed; sleep 0.5) & timeout 20 tail -f --pid=$! followed 2>&1

@@ -150,7 +150,7 @@ fn with_disks(standard: &str, machine: &Machine) -> Result<String> {
         let device = 254 << 8 | number << 4 | partition;
         text.push_str(&format!(
             "\n[[component]]\nname = \"ext4-{named}\"\nbinary = \"/cairn/ext4\"\npriority = 140\nrestart = \"always\"\n{keepsake}\
-             portals = {{ proc = {{ to = \"proc\", role = [\"groups\", \"set_id\"] }}, pipe = {{ to = \"pipe\" }}, disk = {{ to = \"{disk}\", badge = {partition} }} }}\n\
+             portals = {{ proc = {{ to = \"proc\", role = [\"groups\", \"set_id\"] }}, pipe = {{ to = \"pipe\" }}, event = {{ to = \"event\", badge = 1 }}, disk = {{ to = \"{disk}\", badge = {partition} }} }}\n\
              mounts = [{{ prefix = \"{folder}\", fstype = \"ext4:{named}\" }}]\narguments = [\"prefix={folder}\", \"st_dev={device}\"]\n"
         ));
     }
@@ -196,6 +196,9 @@ mod tests {
         assert!(text.contains("badge = 0x110421af4") && text.contains("st_dev=65042"));
         let devfs = &manifest.components[manifest.component("devfs").unwrap()];
         assert!(devfs.portals.contains_key("vda") && devfs.portals.contains_key("vdb"));
+        // Programs watch its files, as they do where mount(2) has started it.
+        let mounted = &manifest.components[manifest.component("ext4-vdb2").unwrap()];
+        assert!(mounted.portals.contains_key("event"));
         machine.mounts[0].first = "/dev/vdc".to_string();
         assert!(with_disks(STANDARD, &machine).is_err());
         machine.disks = vec![Disk::Scratch("a".into()); 9];

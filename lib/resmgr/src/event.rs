@@ -650,8 +650,11 @@ impl<S: Server> Manager<S> {
             };
             self.core.happened(server, &mut cx, node, event);
         }
+        let marked = self.core.marked(server, node);
         server.close(&mut cx, handle);
-        self.core.end_if_gone(server, &mut cx, node);
+        if let Some(inode) = marked {
+            self.core.end_if_gone(server, &mut cx, (node, inode));
+        }
     }
 
     fn with_context<R>(

@@ -725,6 +725,7 @@ impl<S: Server> Core<S> {
             });
         };
         self.may_remove(cx, &found.dir_access, &access)?;
+        let marked = self.marked(server, node).map(|inode| (node, inode));
         if remove_dir {
             if !is(&access, s::IFDIR) {
                 return fail(ENOTDIR);
@@ -754,7 +755,7 @@ impl<S: Server> Core<S> {
         self.names_changed(&access);
         if self.notices.any() {
             let name = Name::new(self.first.name(range));
-            self.name_removed(server, cx, (found.dir, &name), (node, access.mode));
+            self.name_removed(server, cx, (found.dir, &name), access.mode, marked);
         }
         Ok(Reply::result(0))
     }
@@ -896,6 +897,8 @@ impl<S: Server> Core<S> {
             }
             _ => None,
         };
+        let marked = replaced.filter(|_| !exchange);
+        let marked = marked.and_then(|other| Some((other, self.marked(server, other)?)));
         let rename = Rename {
             from: old.dir,
             from_name: self.first.name(old_name),
@@ -919,7 +922,9 @@ impl<S: Server> Core<S> {
             let from = (old.dir, &Name::new(self.first.name(old_name)));
             let to = (new.dir, &Name::new(self.second.name(new_name)));
             let other = new.node.map(|(other, access)| (other, access.mode));
-            let replaced = other.filter(|_| !exchange);
+            let replaced = marked
+                .zip(other)
+                .map(|((other, inode), (_, mode))| (other, inode, mode));
             self.name_moved(server, cx, from, to, (node, access.mode), replaced);
             if let Some(other) = other.filter(|_| exchange) {
                 self.name_moved(server, cx, to, from, other, None);

@@ -298,6 +298,16 @@ impl<S: Server> Core<S> {
         self.tell_marks(server, cx, meta.ino, events, b"");
     }
 
+    /// The inode of a node that has marks. To be asked before a name or handle goes: what has marks stays, and of the others nothing may be asked afterwards.
+    #[inline]
+    pub fn marked(&mut self, server: &mut S, node: S::Node) -> Option<u64> {
+        if !self.notices.any() {
+            return None;
+        }
+        let inode = server.meta(node).ok()?.ino;
+        self.notices.by_inode.first(inode).map(|_| inode)
+    }
+
     /// Something happened to a file or directory itself.
     fn happened_to(&mut self, server: &mut S, cx: &mut Context, node: S::Node, events: u64) {
         if let Ok(meta) = server.meta(node) {
@@ -335,7 +345,7 @@ impl<S: Server> Core<S> {
         self.tell_directory(server, cx, dir, events, name.bytes());
     }
 
-    /// A name was removed.
+    /// A name was removed, of a node with marks ([`Core::marked`]) or of another one.
     #[cold]
     #[inline(never)]
     pub fn name_removed(
@@ -343,17 +353,20 @@ impl<S: Server> Core<S> {
         server: &mut S,
         cx: &mut Context,
         (dir, name): (S::Node, &Name),
-        (node, mode): (S::Node, u32),
+        mode: u32,
+        marked: Option<(S::Node, u64)>,
     ) {
-        if is_dir(mode) == 0 {
-            self.happened_to(server, cx, node, what::ATTRIB);
+        if let Some((_, inode)) = marked.filter(|_| is_dir(mode) == 0) {
+            self.tell_marks(server, cx, inode, what::ATTRIB, b"");
         }
         let events = what::DELETE | is_dir(mode);
         self.tell_directory(server, cx, dir, events, name.bytes());
-        self.lost_a_name(server, cx, node, is_dir(mode) != 0);
+        if let Some(marked) = marked {
+            self.lost_a_name(server, cx, marked, is_dir(mode) != 0);
+        }
     }
 
-    /// A name was moved; what it took the place of.
+    /// A name was moved; what it took the place of, if that has marks.
     #[cold]
     #[inline(never)]
     pub fn name_moved(
@@ -363,27 +376,32 @@ impl<S: Server> Core<S> {
         from: (S::Node, &Name),
         to: (S::Node, &Name),
         (node, mode): (S::Node, u32),
-        replaced: Option<(S::Node, u32)>,
+        replaced: Option<(S::Node, u64, u32)>,
     ) {
         let both = is_dir(mode) | self.notices.cookie();
         let (dir, name) = from;
         self.tell_directory(server, cx, dir, what::MOVED_FROM | both, name.bytes());
         let (dir, name) = to;
         self.tell_directory(server, cx, dir, what::MOVED_TO | both, name.bytes());
-        if let Some((other, mode)) = replaced {
-            self.happened_to(server, cx, other, what::ATTRIB | is_dir(mode));
+        if let Some((_, inode, mode)) = replaced {
+            self.tell_marks(server, cx, inode, what::ATTRIB | is_dir(mode), b"");
         }
         self.happened_to(server, cx, node, what::MOVE_SELF);
-        if let Some((other, mode)) = replaced {
-            self.lost_a_name(server, cx, other, is_dir(mode) != 0);
+        if let Some((other, inode, mode)) = replaced {
+            self.lost_a_name(server, cx, (other, inode), is_dir(mode) != 0);
         }
     }
 
     /// A file has a name less, or a directory its only one: if that and whoever has it open is all, its marks go.
-    fn lost_a_name(&mut self, server: &mut S, cx: &mut Context, node: S::Node, directory: bool) {
-        let Ok(meta) = server.meta(node) else { return };
+    fn lost_a_name(
+        &mut self,
+        server: &mut S,
+        cx: &mut Context,
+        (node, inode): (S::Node, u64),
+        directory: bool,
+    ) {
         if directory {
-            let mut next = self.notices.by_inode.first(meta.ino);
+            let mut next = self.notices.by_inode.first(inode);
             while let Some(at) = next {
                 if let Some(mark) = self.notices.marks.get_mut(at) {
                     mark.removed = true;
@@ -391,22 +409,22 @@ impl<S: Server> Core<S> {
                 next = self.notices.by_inode.next(at);
             }
         }
-        self.end_if_gone(server, cx, node);
+        self.end_if_gone(server, cx, (node, inode));
     }
 
     /// A handle was closed, or a name removed: was it the last of a marked file?
     #[cold]
     #[inline(never)]
-    pub fn end_if_gone(&mut self, server: &mut S, cx: &mut Context, node: S::Node) {
-        let Ok(meta) = server.meta(node) else { return };
-        let Some(at) = self.notices.by_inode.first(meta.ino) else {
+    pub fn end_if_gone(&mut self, server: &mut S, cx: &mut Context, (node, inode): (S::Node, u64)) {
+        // Its last mark may have gone as it was told: then there may be no such node any more.
+        let Some(at) = self.notices.by_inode.first(inode) else {
             return;
         };
         let removed = self.notices.marks.get(at).is_some_and(|mark| mark.removed);
         let gone = removed || server.stat(cx, node).is_ok_and(|stat| stat.nlink == 0);
         if gone && !self.handles.any(|handle| handle.node == node) {
-            self.tell_marks(server, cx, meta.ino, what::DELETE_SELF, b"");
-            self.tell_marks(server, cx, meta.ino, happened::IGNORED, b"");
+            self.tell_marks(server, cx, inode, what::DELETE_SELF, b"");
+            self.tell_marks(server, cx, inode, happened::IGNORED, b"");
         }
     }
 

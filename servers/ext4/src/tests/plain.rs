@@ -4,6 +4,7 @@ use super::common::{make, must_be_clean, Folder};
 use super::machine::{Machine, Shape, USUAL};
 use cairn_abi::pulse;
 use cairn_idl::errno::*;
+use cairn_idl::event;
 use cairn_idl::fs::{self, o, POSITION};
 use std::os::unix::fs::symlink;
 
@@ -608,4 +609,34 @@ fn what_is_written_is_there_five_seconds_later() {
         assert_eq!(after.read(b"note"), Ok(b"x\n".to_vec()), "pause {pause}");
         assert_eq!(after.read(b"before"), Ok(b"earlier".to_vec()));
     }
+}
+
+#[test]
+fn files_go_beside_watched_ones_and_with_their_last_watch() {
+    let (folder, _) = tree();
+    let image = make(4096, 16, &[], Some(&folder.0));
+    let mut machine = Machine::new(image, USUAL, 7);
+    // As the event server says it of a watch for everything.
+    let watch = 1 | (event::ALL_EVENTS << event::EVENTS_SHIFT) as i64;
+    for (number, path) in [(1, &b"dir"[..]), (2, b"page")] {
+        machine.bench.fake.event_answer = watch;
+        assert_eq!(machine.result(0, &[fs::MARK, number, 0, 0], path), 1);
+    }
+    machine.bench.fake.event_answer = 0;
+    assert_eq!(machine.result(0, &[fs::UNLINK, 0], b"one"), 0);
+    assert_eq!(machine.result(0, &[fs::UNLINK, 0], b"dir/large"), 0);
+    let file = machine.open_file(b"odd", o::RDONLY, 0).unwrap();
+    assert_eq!(machine.result(0, &[fs::UNLINK, 0], b"odd"), 0);
+    machine.bench.close(file);
+    assert_eq!(machine.result(0, &[fs::RENAME, 0], b"link\0empty"), 0);
+    // The queue is gone, which the server hears as it tells.
+    machine.bench.fake.event_answer = -EBADF;
+    assert_eq!(machine.result(0, &[fs::UNLINK, 0], b"page"), 0);
+    machine.bench.fake.event_answer = 0;
+    assert!(machine
+        .open_file(b"new", o::CREAT | o::WRONLY, 0o600)
+        .is_ok());
+    let left = ["dir", "empty", "long-link", "lost+found", "new"];
+    assert_eq!(names(&mut machine, b"")[2..], left);
+    must_be_clean(&machine.close());
 }
