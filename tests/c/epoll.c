@@ -542,6 +542,25 @@ static void polls(void) {
     }
 }
 
+/* All that are ready come with one wait, each once. */
+static void many_ready(int count) {
+    int set = epoll_create1(0), ready = eventfd(1, 0), wrong = 0;
+    struct epoll_event *e = calloc(count, sizeof *e);
+    char *seen = calloc(count, 1);
+    for (int i = 0; i < count; i++) {
+        wrong += add(set, dup(ready), EPOLLIN, i) != 0;
+    }
+    int told = epoll_wait(set, e, count, 0);
+    for (int i = 0; i < told; i++) {
+        wrong += seen[e[i].data.u64]++;
+    }
+    printf("%d ready: %d, %d wrong\n", count, told, wrong);
+    for (int fd = set; fd <= ready + count; fd++) {
+        close(fd);
+    }
+    free(e), free(seen);
+}
+
 int main(int argc, char **argv) {
     setbuf(stdout, NULL);
     signal(SIGPIPE, SIG_IGN);
@@ -566,6 +585,7 @@ int main(int argc, char **argv) {
     struct rlimit most = {12000, 12000};
     check("descriptors", setrlimit(RLIMIT_NOFILE, &most) == 0);
     many(10000);
+    many_ready(3000);
     int set = epoll_create1(0), timer = timerfd_create(CLOCK_MONOTONIC, 0);
     struct itimerspec t = {.it_value.tv_nsec = 10000000};
     add(set, timer, EPOLLIN, 1);

@@ -215,11 +215,17 @@ impl Table {
 
     /// Could another descriptor be given out?
     pub fn check_room(&self) -> Result<()> {
-        if self.used >= self.limit {
-            Err(EMFILE)
-        } else {
+        // Some lie beyond the limit where it was lowered: then there may be room below it all the same.
+        let limit = self.limit as usize;
+        if self.used < self.limit || (self.first_free..limit).any(|at| self.is_free(at)) {
             Ok(())
+        } else {
+            Err(EMFILE)
         }
+    }
+
+    fn is_free(&self, at: usize) -> bool {
+        self.entries.get(at).is_none_or(Option::is_none)
     }
 
     /// The lowest free descriptor from `from` on.
@@ -437,6 +443,22 @@ mod tests {
         assert!(t.replace(1, file(), false).unwrap().is_some());
         assert!(t.get(7).is_err());
         assert!(t.remove(7).is_err());
+    }
+
+    #[test]
+    fn what_lies_beyond_a_lowered_limit_takes_no_room_below_it() {
+        let mut t = Table::new();
+        for _ in 0..6 {
+            t.insert(file(), false, 0).unwrap();
+        }
+        t.remove(1).unwrap();
+        t.limit = 3;
+        assert_eq!(t.check_room(), Ok(()));
+        assert_eq!(t.insert(file(), false, 0), Ok(1));
+        assert_eq!(t.check_room(), Err(EMFILE));
+        t.remove(4).unwrap();
+        assert_eq!(t.check_room(), Err(EMFILE));
+        assert_eq!(t.insert(file(), false, 0), Err(EMFILE));
     }
 
     #[test]

@@ -17,8 +17,10 @@ use cairn_rt::Received;
 
 /// `struct epoll_event`.
 const EVENT: usize = 12;
-/// Most events of one answer.
-const EVENTS_MAX: usize = 1024;
+/// Most events of one answer: others wait so long.
+const EVENTS_MAX: usize = 16 * 1024;
+/// Events that are written at once.
+const EVENTS_AT_ONCE: usize = 1024;
 
 const FIONREAD: u64 = 0x541b;
 
@@ -206,16 +208,24 @@ impl Events {
             return Ok(self.collect_words(set, most));
         }
         let most = most.min(cx.request.in_len / EVENT).min(EVENTS_MAX);
+        // What was reported and stays is behind the others: nothing is reported twice.
+        let ready = self.sets.look(set).take(most).count();
         let mut count = 0;
-        self.scratch.clear();
-        for event in self.sets.look(set).take(most) {
-            self.scratch.extend_from_slice(&event.bits.to_le_bytes());
-            self.scratch.extend_from_slice(&event.data.to_le_bytes());
-            count += 1;
+        while count < ready {
+            let now = (ready - count).min(EVENTS_AT_ONCE);
+            self.scratch.clear();
+            for event in self.sets.look(set).take(now) {
+                self.scratch.extend_from_slice(&event.bits.to_le_bytes());
+                self.scratch.extend_from_slice(&event.data.to_le_bytes());
+            }
+            // Nothing is reported that does not arrive.
+            match cx.store(count * EVENT, &self.scratch) {
+                Err(_) if count > 0 => break,
+                stored => stored?,
+            }
+            self.sets.reported(set, now);
+            count += now;
         }
-        // Nothing is reported that does not arrive.
-        cx.store(0, &self.scratch)?;
-        self.sets.reported(set, count);
         Ok([(count * EVENT) as u64, 0, 0, 0, 0, 0])
     }
 

@@ -132,6 +132,24 @@ fn what_does_not_fit_in_words_is_not_taken() {
 }
 
 #[test]
+fn many_are_told_at_once_and_each_once() {
+    let mut b = bench();
+    let set = make(&mut b, &[event::SET]);
+    for fd in 0..2500 {
+        let interest = ctl(&mut b, set, 1, fd, poll::IN).unwrap();
+        tell(&mut b, interest, poll::IN, told::AGAIN);
+    }
+    let answer = b.call(set, &[event::WAIT, 4000, 0], b"", 48000).unwrap();
+    let events = answer.bytes().chunks_exact(12);
+    let fds = events.map(|e| u64::from_le_bytes(e[4..].try_into().unwrap()));
+    assert!(fds.eq(0..2500));
+    // What was told is behind the others.
+    let answer = b.call(set, &[event::WAIT, 2000, 0], b"", 24000).unwrap();
+    assert_eq!(answer.words[0], 24000);
+    assert_eq!(ready(&mut b, set)[0].0, 2000);
+}
+
+#[test]
 fn sets_in_sets() {
     let mut b = bench();
     let (outer, inner) = (make(&mut b, &[event::SET]), make(&mut b, &[event::SET]));
