@@ -33,7 +33,7 @@ pub enum Command {
     Test(Test),
     /// Run many programs at once on several cores for a long time, and compare each result with Linux's
     Stress(Stress),
-    /// Compare with Linux what system calls answer to all classes of arguments
+    /// Compare with Linux what system calls answer to all classes of arguments, and what Debian's programs do
     #[command(after_help = COMPAT_HELP)]
     Compat(Compat),
     /// Build everything that a machine needs, without starting one
@@ -117,7 +117,11 @@ Examples:
 const COMPAT_HELP: &str = "\
 `calls` makes each system call with each argument over its boundary values, as root and as user 1000, on Cairn and on Linux in the same machine, and prints the differences. Those that tests/compat/known.txt explains are counted only. The two tables stay in build/compat/. The exit status is 0 if there is no other difference.
 
+`programs` runs Debian's programs, some with their own tests, on both systems, and prints a table: how many cases each had, and in how many the systems differ. tests/compat/programs/ has their list, a script for each, and known differences with their reasons. Packages are downloaded at the first use (some have 100 MB and more), and each set of them is a root of its own under build/cache/. A run of all takes hours. What each program said stays in build/compat/programs/.
+
 Examples:
+  ./cairn compat programs              all programs
+  ./cairn compat programs git python   those with `git` or `python` in their names
   ./cairn compat calls
   ./cairn compat calls timer     calls with `timer` in their names
   ./cairn compat calls --all     every line, not the first few of each call";
@@ -459,6 +463,8 @@ pub struct Stress {
 pub enum Compared {
     /// System calls over the boundary values of their arguments
     Calls,
+    /// Debian's programs and their own tests
+    Programs,
 }
 
 #[derive(Args)]
@@ -466,9 +472,9 @@ pub struct Compat {
     /// What is compared
     #[arg(value_enum)]
     pub what: Compared,
-    /// Only calls with this in their names
+    /// Only calls with this in their names; only these programs
     #[arg(value_name = "PART")]
-    pub part: Option<String>,
+    pub parts: Vec<String>,
     /// Every line that differs
     #[arg(long)]
     pub all: bool,

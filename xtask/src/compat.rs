@@ -1,7 +1,9 @@
-//! `./cairn compat calls`: what system calls answer, beside Linux's answers.
+//! `./cairn compat calls`: what system calls answer, beside Linux's answers. (`./cairn compat programs`: [`programs`].)
 //!
 //! `tests/compat/calls.c` runs on both systems and prints a line for each case: user, call, arguments, result. The lines are compared by case.
 //! `tests/compat/known.txt` explains differences: a line `USER CALL(ARGUMENTS) LINUX HERE: reason`, where `*` stands for any text.
+
+mod programs;
 
 use crate::cli::{self, Machine, Pair, System};
 use crate::places;
@@ -48,7 +50,16 @@ struct Known<'a> {
 }
 
 pub fn compat(arguments: &cli::Compat) -> Result<u8> {
-    let cli::Compared::Calls = arguments.what;
+    match arguments.what {
+        cli::Compared::Calls => calls(arguments),
+        cli::Compared::Programs => programs::programs(arguments),
+    }
+}
+
+fn calls(arguments: &cli::Compat) -> Result<u8> {
+    if arguments.parts.len() > 1 {
+        bail!("one part of the calls' names is wanted");
+    }
     let source = places::root().join("tests/compat");
     let folder = places::build().join("compat");
     let binary = folder.join("calls");
@@ -64,7 +75,7 @@ pub fn compat(arguments: &cli::Compat) -> Result<u8> {
     compile("gcc", &source.join("calls.c"), &binary)?;
     let guest = "/tests/compat-calls".to_string();
     let mut argv = vec![guest.clone()];
-    argv.extend(arguments.part.clone());
+    argv.extend(arguments.parts.clone());
     let job = Job {
         name: "compat/calls".to_string(),
         argv,
@@ -146,7 +157,7 @@ fn tell(linux: &str, here: &str, known: &str, arguments: &cli::Compat) -> Result
         }
     }
     // Of some calls only, the others' reasons have nothing to explain.
-    if arguments.part.is_none() {
+    if arguments.parts.is_empty() {
         for known in known.iter().filter(|k| k.used == 0) {
             println!("explains nothing any more: {}", known.pattern);
         }
@@ -172,7 +183,7 @@ fn patterns(text: &str) -> Result<Vec<Known<'_>>> {
             Some((pattern, reason)) if !reason.trim().is_empty() => {
                 all.push(Known { pattern, used: 0 })
             }
-            _ => bail!("tests/compat/known.txt: no reason in {line:?}"),
+            _ => bail!("known.txt: no reason in {line:?}"),
         }
     }
     Ok(all)

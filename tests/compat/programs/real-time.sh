@@ -1,0 +1,17 @@
+# rt-tests: that they run, not how fast.
+. /compat/common.sh
+check 'cyclictest' sh -c 'cyclictest -q -l 200 -i 2000 -p 80 -m >said; echo $?; grep -c "^T: 0" said'
+check 'cyclictest, threads' sh -c 'cyclictest -q -l 100 -i 2000 -t 4 -p 50 >said; echo $?; grep -c "^T:" said'
+check 'cyclictest, histogram' sh -c 'cyclictest -q -l 100 -i 2000 -p 50 -h 10 >said; echo $?; grep -c "^# Total" said'
+check 'hackbench' sh -c 'hackbench -g 2 -l 20 | sed "s/[0-9.]*$//"'
+check 'hackbench, pipes' sh -c 'hackbench -p -g 2 -l 20 | sed "s/[0-9.]*$//"'
+check 'hackbench, threads' sh -c 'hackbench -T -g 2 -l 20 | sed "s/[0-9.]*$//"'
+check 'pi_stress' sh -c 'timeout 60 pi_stress --groups 1 --duration 3 -q >/dev/null; echo $?'
+check 'ptsematest' sh -c 'timeout 60 ptsematest -l 50 -p 50 -i 1000 >said; echo $?; grep -c Min said'
+check 'sigwaittest' sh -c 'timeout 60 sigwaittest -l 50 -p 50 -i 1000 >said; echo $?; grep -c Min said'
+check 'sigwaittest, processes' sh -c 'timeout 60 sigwaittest -f -l 50 -p 50 -i 1000 >said; echo $?; grep -c Min said'
+check 'svsematest' sh -c 'timeout 60 svsematest -l 50 -p 50 -i 1000 >said; echo $?; grep -c Min said'
+check 'pmqtest' sh -c 'timeout 60 pmqtest -l 50 -p 50 -i 1000 >said; echo $?; grep -c Min said'
+check 'signaltest' sh -c 'timeout 60 signaltest -q -l 50 -p 50 >said; echo $?; grep -c "^T:" said'
+check 'rt-migrate-test' sh -c 'timeout 60 rt-migrate-test -l 5 2 >/dev/null; echo $?'
+check 'deadline' sh -c 'timeout 20 cyclicdeadline -D 1 -t 1 -q >/dev/null 2>&1; echo $?'
