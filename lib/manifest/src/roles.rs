@@ -7,7 +7,7 @@ use cairn_idl::proc::role;
 use cairn_idl::vm;
 
 /// Of `proc`: bits.
-const PROC: [(&str, u64); 9] = [
+const PROC: [(&str, u64); 10] = [
     ("groups", role::GROUPS),
     ("terminal", role::TERMINAL),
     ("mount", role::MOUNT),
@@ -17,6 +17,7 @@ const PROC: [(&str, u64); 9] = [
     ("set_id", role::SET_ID),
     ("spaces", role::SPACES),
     ("cgroup", role::CGROUP),
+    ("lives", role::LIVES),
 ];
 
 /// Of `vm`: one at a time.
@@ -82,9 +83,10 @@ mod tests {
     fn each_component_of_the_system_has_the_roles_that_it_uses() {
         let text = include_str!("../../../system/system.toml");
         let all = holders(text);
-        let expected: [(&str, &[&str]); 11] = [
+        let expected: [(&str, &[&str]); 12] = [
             ("cgroup2", &["proc:groups", "proc:inspect", "proc:cgroup"]),
             ("devfs", &["proc:groups"]),
+            ("event", &["proc:lives"]),
             ("ipc", &["proc:groups", "proc:inspect"]),
             ("local", &["proc:inspect"]),
             ("net", &["proc:inspect"]),

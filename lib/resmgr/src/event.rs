@@ -7,7 +7,7 @@ use crate::handle::{Entry, Handle};
 use crate::manager::{asks_words, Manager};
 use crate::notice::what;
 use crate::server::{Direct, Server};
-use crate::transport::Transport;
+use crate::transport::{Transport, FOLLOWED};
 use crate::waiting::{Again, Parked, NOBODY};
 use cairn_abi::{flag, pulse, received, Error, Token};
 use cairn_idl::errno::*;
@@ -476,6 +476,13 @@ impl<S: Server> Manager<S> {
 
     fn pulse(&mut self, server: &mut S, transport: &mut dyn Transport, event: &Received) {
         match event.words[0] {
+            pulse::CLOSED if event.badge >= FOLLOWED => {
+                let parked = Parked {
+                    request: *event,
+                    ..Parked::default()
+                };
+                self.with_context(transport, &parked, |cx| server.pulse(cx, &parked.request));
+            }
             // Badges of handles; a portal of the server's own making is its own business.
             pulse::CLOSED if event.badge >= ATTENDED => {
                 let parked = Parked {

@@ -13,6 +13,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use cairn_abi::{flag, pulse, received, Error, Token};
 use cairn_idl::capability::FileCapabilities;
+use cairn_idl::errno::ESRCH;
 use cairn_idl::fs::{Stat, INLINE, INLINE_MAX, INLINE_SHIFT, SHORT_PATHS};
 use cairn_rt::channel::Reply;
 use cairn_rt::{Message, Portal, Received};
@@ -107,6 +108,9 @@ pub struct Fake {
     pub fifos: Vec<(u64, u32, u64)>,
     /// Domains whose end is waited for, with the badge that tells it.
     pub attended: Vec<(u32, u64)>,
+    /// Lives that are followed, and by which badge; those that have ended.
+    pub followed: Vec<(u64, u64)>,
+    pub ended: Vec<u64>,
     /// Domains whose files' mode, user and group `proc` was told of.
     pub told_ids: Vec<(u32, [u32; 3])>,
     pub told_capabilities: Vec<FileCapabilities>,
@@ -298,6 +302,22 @@ impl Transport for Fake {
         }
         self.attended.push((sender, badge));
         Some(1000 + sender)
+    }
+
+    /// Lives are 5000 above processes' numbers; those in `strangers` have none.
+    fn life_of(&mut self, _: u32, pid: u64) -> Result<u64, i64> {
+        match self.strangers.contains(&(pid as u32)) {
+            true => Err(ESRCH),
+            false => Ok(5000 + pid),
+        }
+    }
+
+    fn follow(&mut self, life: u64, badge: u64) -> Result<(), i64> {
+        if self.ended.contains(&life) {
+            return Err(ESRCH);
+        }
+        self.followed.push((life, badge));
+        Ok(())
     }
 
     fn tell_ids(&mut self, sender: u32, owner: Access, capabilities: Option<FileCapabilities>) {

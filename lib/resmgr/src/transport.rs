@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 use cairn_abi::service::{current, memory::pool};
 use cairn_abi::{flag, layout, received, rights, Error, PortalKind, Token};
 use cairn_idl::capability::FileCapabilities;
-use cairn_idl::errno::ENXIO;
+use cairn_idl::errno::{ENOMEM, ENXIO};
 use cairn_idl::fs::{self, Stat};
 use cairn_idl::proc::file::{CAPABLE, EFFECTIVE};
 use cairn_idl::{proc, vm};
@@ -103,9 +103,16 @@ pub trait Transport {
     fn fifo(&mut self, stat: &Stat, label: u64) -> Result<Portal, i64>;
     /// CLOSED with this badge is to come when the process of a domain ends → its number. None: it is no process, or has ended.
     fn attend(&mut self, sender: u32, badge: u64) -> Option<u32>;
+    /// What names the process with a number, as a domain's process has it, and never another one; or `proc`'s errno.
+    fn life_of(&mut self, domain: u32, pid: u64) -> Result<u64, i64>;
+    /// CLOSED with this badge, which begins with [`FOLLOWED`], is to come to [`crate::Server::pulse`] when the process ends. ESRCH: it has ended.
+    fn follow(&mut self, life: u64, badge: u64) -> Result<(), i64>;
     /// A domain executes a file of this mode and owner: `proc` is told ([`cairn_idl::proc::SET_ID`]).
     fn tell_ids(&mut self, sender: u32, owner: Access, capabilities: Option<FileCapabilities>);
 }
+
+/// The beginning of badges for [`Transport::follow`].
+pub const FOLLOWED: u64 = 3 << 62;
 
 /// The nucleus itself.
 #[derive(Clone, Copy, Debug)]
@@ -403,12 +410,25 @@ impl Transport for Native {
         Ok(Portal(made.slot()))
     }
 
+    fn life_of(&mut self, domain: u32, pid: u64) -> Result<u64, i64> {
+        let proc = self.proc.ok_or(ENXIO)?;
+        let answer = proc::Client(&proc).life_of(domain, pid);
+        answer
+            .map(|answer| answer.life)
+            .map_err(|failure| failure.errno())
+    }
+
+    fn follow(&mut self, life: u64, badge: u64) -> Result<(), i64> {
+        let proc = self.proc.ok_or(ENXIO)?;
+        let end = self.end_portal(badge).ok_or(ENOMEM)?;
+        let followed = proc::Client(&proc).follow(life, end.0);
+        end.close();
+        followed.map_err(|failure| failure.errno())
+    }
+
     fn attend(&mut self, sender: u32, badge: u64) -> Option<u32> {
         let proc = self.proc?;
-        let end = match self.receiver.make_portal(badge) {
-            Err(Error::NoMemory) if more_portals() => self.receiver.make_portal(badge).ok()?,
-            made => made.ok()?,
-        };
+        let end = self.end_portal(badge)?;
         let pid = proc::Client(&proc).attend(sender, end.0);
         // `proc` has its own slot for it now.
         end.close();
@@ -437,6 +457,16 @@ fn receive_until(receiver: Receiver, deadline: u64, into: &mut Received) -> Resu
     match deadline {
         0 => receiver.poll_into(into),
         deadline => receiver.receive_into(Some(deadline), into),
+    }
+}
+
+impl Native {
+    /// A portal whose close will say that something has ended.
+    fn end_portal(&mut self, badge: u64) -> Option<Portal> {
+        match self.receiver.make_portal(badge) {
+            Err(Error::NoMemory) if more_portals() => self.receiver.make_portal(badge).ok(),
+            made => made.ok(),
+        }
     }
 }
 

@@ -15,13 +15,9 @@ pub const NO_SLOT: u32 = u32::MAX;
 
 /// Bits of [`OpenFile::kind`] beside the servers' own ([`cairn_idl::fs::kind`]): objects of the event server.
 pub mod event_kind {
-    pub const SET: u64 = 1 << 40;
-    pub const TIMER: u64 = 1 << 41;
-    pub const SIGNALS: u64 = 1 << 42;
+    pub use cairn_idl::event::object::*;
     /// A POSIX message queue.
     pub const QUEUE: u64 = 1 << 43;
-    /// An inotify instance.
-    pub const NOTICES: u64 = 1 << 44;
 }
 
 /// An open file, directory, pipe end, terminal.

@@ -304,6 +304,8 @@ static CALLS: &[(usize, &str, Handler)] = &[
     (327, "preadv2", io::preadv2),
     (328, "pwritev2", io::pwritev2),
     (332, "statx", status::statx),
+    (424, "pidfd_send_signal", pidfds::pidfd_send_signal),
+    (434, "pidfd_open", pidfds::pidfd_open),
     (435, "clone3", fork::clone3),
     (436, "close_range", descriptors::close_range),
     (437, "openat2", open::openat2),

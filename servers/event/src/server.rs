@@ -1,14 +1,16 @@
-//! Sets, timers, signal descriptors and queues of notices for the framework. What the framework asks the event server is answered here as well: a set can be watched like any other file.
+//! Sets, timers, descriptors of signals and processes, and queues of notices for the framework. What the framework asks the event server is answered here as well: a set can be watched like any other file.
 
+use crate::lives::Lives;
 use crate::queues::Queues;
 use crate::sets::{self, Sets, Wish};
 use crate::timer::{Coming, Timer};
 use alloc::vec::Vec;
 use cairn_abi::Id;
 use cairn_idl::errno::*;
-use cairn_idl::event;
+use cairn_idl::event::{self, object};
 use cairn_idl::fs::{o, poll, s, NAME_MAX};
 use cairn_resmgr::server::Answer;
+use cairn_resmgr::transport::FOLLOWED;
 use cairn_resmgr::{
     Context, Data, Direct, Failure, Handle, Handles, Later, Meta, Readiness, Server,
 };
@@ -41,6 +43,7 @@ pub enum Node {
     Timer(u32),
     Signals(u32),
     Queue(u32),
+    Process(u32),
 }
 
 #[derive(Default)]
@@ -71,6 +74,7 @@ const SAME: u64 = 100_000;
 pub struct Events {
     pub sets: Sets,
     pub queues: Queues,
+    pub lives: Lives,
     timers: Vec<Timer>,
     free_timers: Vec<u32>,
     /// Timers that have not expired, by their time.
@@ -89,10 +93,11 @@ fn fail<T>(number: i64) -> Answer<T> {
 fn key(node: Node) -> u64 {
     match node {
         Node::Root(_) => 0,
-        Node::Set(index) => (index as u64) << 2 | 1,
-        Node::Timer(index) => (index as u64) << 2 | 2,
-        Node::Signals(index) => (index as u64) << 2 | 3,
-        Node::Queue(index) => (index as u64 + 1) << 2,
+        Node::Set(index) => (index as u64) << 3 | 1,
+        Node::Timer(index) => (index as u64) << 3 | 2,
+        Node::Signals(index) => (index as u64) << 3 | 3,
+        Node::Queue(index) => (index as u64) << 3 | 4,
+        Node::Process(index) => (index as u64) << 3 | 5,
     }
 }
 
@@ -138,7 +143,15 @@ impl Events {
             Node::Queue(_) => o::RDONLY,
             _ => o::RDWR,
         };
-        let badge = handles.insert(cx, node, mode | flags & o::NONBLOCK, 0, ())?;
+        let kind = match node {
+            Node::Root(_) => 0,
+            Node::Set(_) => object::SET,
+            Node::Timer(_) => object::TIMER,
+            Node::Signals(_) => object::SIGNALS,
+            Node::Queue(_) => object::NOTICES,
+            Node::Process(_) => object::PROCESS,
+        };
+        let badge = handles.insert(cx, node, mode | flags & o::NONBLOCK, kind, ())?;
         Ok(Reply::new(&[0]).mint(badge))
     }
 
@@ -403,6 +416,7 @@ impl Server for Events {
             Node::Timer(_) => b"anon_inode:[timerfd]",
             Node::Signals(_) => b"anon_inode:[signalfd]",
             Node::Queue(_) => b"anon_inode:inotify",
+            Node::Process(_) => b"anon_inode:[pidfd]",
         };
         into.get_mut(..name.len())?.copy_from_slice(name);
         Some(name.len())
@@ -476,6 +490,7 @@ impl Server for Events {
                 signals.of(cx.request.sender) & signals.mask != 0
             }
             Node::Queue(index) => self.queues.bytes(index) != 0,
+            Node::Process(index) => self.lives.has_ended(index),
         };
         Ok(Readiness {
             ready: if ready { poll::IN | poll::RDNORM } else { 0 },
@@ -570,6 +585,16 @@ impl Server for Events {
                 cx.refund(gone.payer, SIGNALS_COST + tellers);
             }
             Node::Queue(index) => self.queues.remove(cx, index),
+            Node::Process(index) => self.lives.close(cx, index),
+        }
+    }
+
+    /// A process that is followed has ended.
+    fn pulse(&mut self, cx: &mut Context, pulse: &Received) {
+        if pulse.badge >= FOLLOWED {
+            let index = pulse.badge as u32;
+            self.lives.ended(cx, index);
+            cx.wake(key(Node::Process(index)));
         }
     }
 
@@ -579,7 +604,7 @@ impl Server for Events {
         handles: &mut Handles<Self>,
     ) -> Answer<Reply<'a>> {
         let node = Events::node(cx, handles)?;
-        let [operation, first, second, ..] = cx.request.words;
+        let [operation, first, second, third, ..] = cx.request.words;
         match (operation, node) {
             (event::TELL | event::ALIVE, Node::Root(event::SERVER)) => {
                 let words = cx.request.words;
@@ -671,7 +696,17 @@ impl Server for Events {
                 Ok(Reply::result(self.noticed(cx)))
             }
             (event::MARKED | event::NOTICE | event::MARKS, _) => fail(EPERM),
-            (event::SET..=event::UNMARK, _) => fail(EINVAL),
+            (event::PROCESS, Node::Root(_)) => {
+                handles.room(cx, 1)?;
+                let index = self.lives.open(cx, first, third).map_err(Failure::Errno)?;
+                Events::make(cx, Node::Process(index), second, handles)
+            }
+            (event::PROCESS_LIFE, Node::Process(index)) => {
+                let handle = handles.get(cx.request.badge);
+                let nonblocking = handle.is_some_and(|handle| handle.flags & o::NONBLOCK != 0);
+                Ok(Reply::new(&[0, self.lives.life(index), nonblocking as u64]))
+            }
+            (event::SET..=event::PROCESS_LIFE, _) => fail(EINVAL),
             _ => fail(ENOSYS),
         }
     }

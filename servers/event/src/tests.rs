@@ -497,3 +497,62 @@ fn times_of_the_real_clock_follow_it() {
     assert_eq!(b.result(0, &[event::CLOCK_SET], b""), 0);
     assert_eq!(b.call(follows, &read, b"", 8).unwrap().data[..1], [1]);
 }
+
+#[test]
+fn a_process_has_one_record_for_all_its_descriptors() {
+    let mut b = bench();
+    b.fake.strangers.push(9);
+    assert_eq!(b.result(0, &[event::PROCESS, 9, 0, 0], b""), -ESRCH);
+    let first = make(&mut b, &[event::PROCESS, 3, 0, 0]);
+    let more: Vec<u64> = (0..1000)
+        .map(|_| make(&mut b, &[event::PROCESS, 3, 0, 0]))
+        .collect();
+    assert_eq!((b.fake.followed.len(), b.server.lives.count()), (1, 1));
+    let (life, badge) = b.fake.followed[0];
+    let told = b.call(first, &[event::PROCESS_LIFE], b"", 0).unwrap();
+    assert_eq!((told.words[1], told.words[2]), (life, 0));
+    assert_eq!(b.result(first, &[fs::POLL, poll::IN, 0], b""), 0);
+    // Closed while the process lives, the record waits for its end.
+    for handle in more {
+        b.close(handle);
+    }
+    b.pulse(cairn_abi::pulse::CLOSED, 0, badge);
+    assert_eq!(
+        b.result(first, &[fs::POLL, poll::IN, 0], b""),
+        poll::IN as i64
+    );
+    b.close(first);
+    assert_eq!(b.server.lives.count(), 0);
+    let again = make(&mut b, &[event::PROCESS, 3, 0, 0]);
+    let badge = b.fake.followed[1].1;
+    b.close(again);
+    assert_eq!(b.server.lives.count(), 1);
+    b.pulse(cairn_abi::pulse::CLOSED, 0, badge);
+    assert_eq!(b.server.lives.count(), 0);
+}
+
+#[test]
+fn a_number_that_is_anothers_by_now_is_not_followed() {
+    let mut b = bench();
+    b.fake.strangers.push(9);
+    for pid in [3, 9] {
+        let late = make(&mut b, &[event::PROCESS, pid, o::NONBLOCK, 77]);
+        assert_eq!(
+            b.result(late, &[fs::POLL, poll::IN, 0], b""),
+            poll::IN as i64
+        );
+        let told = b.call(late, &[event::PROCESS_LIFE], b"", 0).unwrap();
+        assert_eq!((told.words[1], told.words[2]), (77, 1));
+        b.close(late);
+    }
+    assert_eq!((b.fake.followed.len(), b.server.lives.count()), (0, 0));
+    let own = make(&mut b, &[event::PROCESS, 3, 0, 5003]);
+    assert_eq!(b.result(own, &[fs::POLL, poll::IN, 0], b""), 0);
+    // One that ended before it could be followed.
+    b.fake.ended.push(5004);
+    let over = make(&mut b, &[event::PROCESS, 4, 0, 0]);
+    assert_eq!(
+        b.result(over, &[fs::POLL, poll::IN, 0], b""),
+        poll::IN as i64
+    );
+}

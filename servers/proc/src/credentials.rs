@@ -181,13 +181,18 @@ impl<S: System> Manager<S> {
     pub(crate) fn ptrace_access(&self, domain: u64, pid: u64) -> Result<Outcome, Errno> {
         let by = self.by_domain(domain)?;
         let of = self.numbers.process(pid).ok_or(ESRCH)?;
-        let dumpable = self.processes[of].dumpable == 1;
-        let [by_creds, of_creds] = [by, of].map(|slot| &self.processes[slot].creds);
-        let capable = self.is_capable(by, &self.processes[of].user, SYS_PTRACE);
-        match by == of || may_look_into(by_creds, of_creds, dumpable, capable) {
+        match self.may_trace(by, of) {
             true => done(0),
             false => Err(EACCES),
         }
+    }
+
+    /// May one process look into the other and change it, as far as their ids and capabilities go?
+    pub(crate) fn may_trace(&self, by: Slot, of: Slot) -> bool {
+        let dumpable = self.processes[of].dumpable == 1;
+        let [by_creds, of_creds] = [by, of].map(|slot| &self.processes[slot].creds);
+        let capable = self.is_capable(by, &self.processes[of].user, SYS_PTRACE);
+        by == of || may_look_into(by_creds, of_creds, dumpable, capable)
     }
 
     /// ATTEND
@@ -196,6 +201,16 @@ impl<S: System> Manager<S> {
             return Err(EINVAL);
         }
         let slot = self.by_domain(message.words[1])?;
+        self.keep_until_its_end(message, slot)?;
+        Ok(Outcome::Kept(u64::from(self.processes[slot].pid)))
+    }
+
+    /// The portal that came with this message is closed when the process ends.
+    pub(crate) fn keep_until_its_end(
+        &mut self,
+        message: &Received,
+        slot: Slot,
+    ) -> Result<(), Errno> {
         let process = &mut self.processes[slot];
         let most = match process.creds.euid {
             0 => ATTENDED_IN_ALL,
@@ -209,7 +224,7 @@ impl<S: System> Manager<S> {
         self.attended += 1;
         let process = &mut self.processes[slot];
         process.attended.push(Portal(message.words[7] as u32));
-        Ok(Outcome::Kept(u64::from(process.pid)))
+        Ok(())
     }
 }
 

@@ -86,8 +86,8 @@ impl<S: System> Manager<S> {
         let words = &message.words;
         let has = |roles: u64| message.badge & roles != 0;
         match words[0] {
-            FORK..=ADJUST_CLOCK => {}
-            IDS_OF..=NUMBER_OF | CGROUP_MAKE..=FILES_LIMIT_OF => return self.outside(message),
+            FORK..=LIFE_NUMBER => {}
+            IDS_OF..=FOLLOW | CGROUP_MAKE..=FILES_LIMIT_OF => return self.outside(message),
             _ => return Err(ENOSYS),
         }
         // (Components' label is the superuser's, and gives them nothing here.)
@@ -167,6 +167,8 @@ impl<S: System> Manager<S> {
             NUMBER => self.number(slot, words[1], words[2] != 0),
             SET_CLOCK => self.set_clock(slot, words[1]),
             ADJUST_CLOCK => self.adjust_clock(message, slot),
+            SIGNAL_LIFE => self.signal_life(message, slot),
+            LIFE_NUMBER => self.life_number(slot, words[1]),
             _ => Err(ENOSYS),
         }
     }
@@ -182,6 +184,7 @@ impl<S: System> Manager<S> {
             SIGNAL_GROUP | SET_TERMINAL | NOTE_FOREGROUND => role::TERMINAL,
             CGROUP_MAKE..=CGROUP_OF | CGROUP_CPU => role::CGROUP,
             SPACE_HOLD..=MAP_WRITE => role::SPACES,
+            LIFE_OF | FOLLOW => role::LIVES,
             _ => role::INSPECT,
         };
         let inspects = message.badge & by != 0;
@@ -217,6 +220,8 @@ impl<S: System> Manager<S> {
             REAL_LABEL => self.real_label(words[1]),
             FILES_LIMIT_OF => self.files_limit_of(words[1]),
             ATTEND => self.attend(message),
+            LIFE_OF => self.life_of(words[1], words[2]),
+            FOLLOW => self.follow(message),
             PTRACE_ACCESS => self.ptrace_access(words[1], words[2]),
             START => self.start(message),
             SET_ID => self.set_id(words),

@@ -216,13 +216,7 @@ impl<S: System> Manager<S> {
         match pid {
             1.. => {
                 let target = self.task(pid as u64).ok_or(ESRCH)?;
-                if !self.permitted(slot, target, signal) {
-                    return Err(EPERM);
-                }
-                if is_unstoppable(signal) && self.is_shielded(slot, target) {
-                    return done(0);
-                }
-                self.send_from(message, slot, (target, None), info, words[5] & 1 != 0)
+                self.kill_one(message, slot, target, info)
             }
             -1 => {
                 let mut counts = (0, 0);
@@ -253,6 +247,39 @@ impl<S: System> Manager<S> {
                 verdict(counts)
             }
         }
+    }
+
+    fn kill_one(
+        &mut self,
+        message: &Received,
+        slot: Slot,
+        target: Slot,
+        info: Info,
+    ) -> Result<Outcome, Errno> {
+        if !self.permitted(slot, target, info.signal) {
+            return Err(EPERM);
+        }
+        if is_unstoppable(info.signal) && self.is_shielded(slot, target) {
+            return done(0);
+        }
+        let with_answer = message.words[5] & 1 != 0;
+        self.send_from(message, slot, (target, None), info, with_answer)
+    }
+
+    /// SIGNAL_LIFE
+    pub(crate) fn signal_life(&mut self, message: &Received, slot: Slot) -> Result<Outcome, Errno> {
+        let words = &message.words;
+        let signal = number(words[2])?;
+        let si_code = words[3] as i32;
+        let target = self.living(words[1]).ok_or(ESRCH)?;
+        if !self.knows(slot, target) {
+            return Err(EINVAL);
+        }
+        if si_code > 0 && target != slot {
+            return Err(EPERM);
+        }
+        let info = self.from(slot, signal, si_code, words[4]);
+        self.kill_one(message, slot, target, info)
     }
 
     /// The process that a number of a process or thread means to kill(2).

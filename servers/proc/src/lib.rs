@@ -24,6 +24,7 @@ mod image;
 mod kill;
 mod life;
 mod limits;
+mod lives;
 mod manager;
 pub mod native;
 mod pid_spaces;

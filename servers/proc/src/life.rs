@@ -4,7 +4,7 @@ use crate::dispatch::Outcome;
 use crate::kill::of_exception;
 use crate::limits;
 use crate::limits::CPU;
-use crate::manager::{done, Manager};
+use crate::manager::Manager;
 use crate::pid_spaces::is_within;
 use crate::process::{Held, Inheritance, Process, Report, Text, Thread};
 use crate::signal::{code, IGNORED_BY_DEFAULT, LAST, SIGCHLD, SIGKILL, SIGSEGV};
@@ -194,7 +194,7 @@ impl<S: System> Manager<S> {
         if waits {
             return Ok(Outcome::Later);
         }
-        done(pid as i64)
+        Ok(Outcome::words(&[pid.into(), self.life(child)]))
     }
 
     /// The slots that a child shall have, from so many bytes at this place of the part.
@@ -475,13 +475,14 @@ impl<S: System> Manager<S> {
             return;
         }
         let (parent, pid) = (self.processes[slot].parent, self.processes[slot].pid);
+        let life = self.life(slot);
         // With PARENT the one who waits is a sibling or any other: look through the threads' owner only if the parent does not wait.
         let waiting = self.vfork_waiter(parent, pid).or_else(|| {
             let mut all = self.processes.slots();
             all.find_map(|other| self.vfork_waiter(other, pid))
         });
         if let Some((owner, at)) = waiting {
-            self.release(owner, at, [pid as u64, 0, 0, 0, 0, 0, 0, 0]);
+            self.release(owner, at, [pid as u64, life, 0, 0, 0, 0, 0, 0]);
         }
     }
 

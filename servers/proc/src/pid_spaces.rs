@@ -170,7 +170,7 @@ impl PidSpace {
     }
 
     /// A number of this one outside.
-    fn outside(&self, inside: u64) -> u64 {
+    pub(crate) fn outside(&self, inside: u64) -> u64 {
         match self.outside.borrow().get(inside) {
             0 => NOBODY,
             outside => outside.into(),
@@ -260,7 +260,7 @@ impl<S: System> Manager<S> {
         match words[0] {
             KILL => words[1] = named(words[1]),
             TGKILL => (words[1], words[2]) = (named(words[1]), named(words[2])),
-            WAIT if words[1] != 0 => words[2] = named(words[2]),
+            WAIT if matches!(words[1], 1 | 2) => words[2] = named(words[2]),
             IDS | GETSCHEDULER | STATUS => words[1] = named(words[1]),
             SETPGID => (words[1], words[2]) = (named(words[1]), named(words[2])),
             // (The third kind is users.)

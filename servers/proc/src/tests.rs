@@ -5,6 +5,7 @@ mod cpu_timers;
 mod invariants;
 mod jobs;
 mod life;
+mod lives;
 mod random;
 mod roles;
 mod services;

@@ -11,6 +11,7 @@ use cairn_rt::Received;
 const P_ALL: u64 = 0;
 const P_PID: u64 = 1;
 const P_PGID: u64 = 2;
+const P_PIDFD: u64 = 3;
 const WNOHANG: u64 = 1;
 const WSTOPPED: u64 = 2;
 const WEXITED: u64 = 4;
@@ -23,7 +24,7 @@ const THREAD_BITS: u64 = 0xe000_0000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
     kind: u64,
-    /// Process number or group number.
+    /// Process number, group number or life.
     id: u64,
     options: u64,
     /// The caller has room for a `struct rusage`.
@@ -51,7 +52,7 @@ impl<S: System> Manager<S> {
             (P_ALL, _) => 0,
             (P_PID, id) if id != 0 => id,
             (P_PGID, 0) => self.groups[self.processes[slot].group].pgid as u64,
-            (P_PGID, id) => id,
+            (P_PGID | P_PIDFD, id) => id,
             _ => return Err(EINVAL),
         };
         let wanted = Wanted {
@@ -82,6 +83,7 @@ impl<S: System> Manager<S> {
         process.parent == parent
             && match wanted.kind {
                 P_PID => process.pid as u64 == wanted.id,
+                P_PIDFD => self.life(child) == wanted.id,
                 P_PGID => self.groups[process.group].pgid as u64 == wanted.id,
                 _ => true,
             }
@@ -100,8 +102,12 @@ impl<S: System> Manager<S> {
     }
 
     fn search(&self, slot: Slot, wanted: &Wanted) -> Search {
-        if wanted.kind == P_PID {
-            return match self.numbers.process(wanted.id) {
+        if matches!(wanted.kind, P_PID | P_PIDFD) {
+            let meant = match wanted.kind {
+                P_PID => self.numbers.process(wanted.id),
+                _ => self.living(wanted.id),
+            };
+            return match meant {
                 Some(child) if self.means(slot, child, wanted) => {
                     if self.has_news(child, wanted.options) {
                         Search::Found(child)

@@ -64,7 +64,8 @@ pub fn closed(file: &OpenFile) {
         _ if file.is(event_kind::SET
             | event_kind::TIMER
             | event_kind::SIGNALS
-            | event_kind::NOTICES) =>
+            | event_kind::NOTICES
+            | event_kind::PROCESS) =>
         {
             scheme(event::MANAGER)
         }

@@ -4,7 +4,7 @@
 //! posix_spawn) gets an area and a [`Process`] of its own first, in an [`Arena`]; after its exec it has a copy of that only and goes on with them there.
 
 use super::futex::own_id;
-use super::spaces;
+use super::{pidfds, spaces};
 use crate::errno::{Result, EFAULT, EINVAL, ENOMEM, ENOSYS, EPERM};
 use crate::frames;
 use crate::machine::area::{self, area, process, spawn_area, Birth, Frame, ThreadArea};
@@ -36,8 +36,10 @@ pub mod flag {
     pub const CHILD_CLEARTID: u64 = 0x20_0000;
     pub const CHILD_SETTID: u64 = 0x100_0000;
     pub const NEW_SPACES: u64 = super::spaces::ALL;
-    /// Other name spaces and pidfds are not there.
-    pub const UNSUPPORTED: u64 = (0x7c02_0000 & !NEW_SPACES) | 0x1000;
+    pub const PIDFD: u64 = 0x1000;
+    pub const DETACHED: u64 = 0x40_0000;
+    /// Other name spaces are not there.
+    pub const UNSUPPORTED: u64 = 0x7c02_0000 & !NEW_SPACES;
 }
 
 struct Wish {
@@ -47,6 +49,8 @@ struct Wish {
     parent_tid: u64,
     child_tid: u64,
     tls: u64,
+    /// Where the number of the child's descriptor goes (CLONE_PIDFD).
+    pidfd: u64,
 }
 
 pub fn fork(f: &mut Frame) -> Result<u64> {
@@ -65,6 +69,7 @@ fn plain(flags: u64) -> Wish {
         parent_tid: 0,
         child_tid: 0,
         tls: 0,
+        pidfd: 0,
     }
 }
 
@@ -78,6 +83,7 @@ pub fn clone(f: &mut Frame) -> Result<u64> {
             parent_tid: f.arg(2),
             child_tid: f.arg(3),
             tls: f.arg(4),
+            pidfd: f.arg(2),
         },
     )
 }
@@ -88,7 +94,7 @@ pub fn clone3(f: &mut Frame) -> Result<u64> {
     if size < 64 {
         return Err(EINVAL);
     }
-    let [flags, _pidfd, child_tid, parent_tid, signal, stack, stack_size, tls] =
+    let [flags, pidfd, child_tid, parent_tid, signal, stack, stack_size, tls] =
         user::read::<[u64; 8]>(address)?;
     if size > 64 && user::read::<[u64; 2]>(address + 64).is_ok_and(|more| more != [0, 0]) {
         return Err(ENOSYS);
@@ -106,6 +112,7 @@ pub fn clone3(f: &mut Frame) -> Result<u64> {
             parent_tid,
             child_tid,
             tls,
+            pidfd,
         },
     )
 }
@@ -116,6 +123,13 @@ fn create(f: &mut Frame, wish: &Wish) -> Result<u64> {
     }
     if wish.flags & flag::SETTLS != 0 && wish.tls >= PERSONALITY {
         return Err(EINVAL);
+    }
+    if wish.flags & flag::PIDFD != 0 {
+        let never = flag::THREAD | flag::DETACHED;
+        let one_place = wish.flags & flag::PARENT_SETTID != 0 && wish.pidfd == wish.parent_tid;
+        if wish.flags & never != 0 || one_place {
+            return Err(EINVAL);
+        }
     }
     if wish.flags & flag::NEW_SPACES != 0 {
         // CLONE_FS
@@ -152,11 +166,19 @@ fn birth(wish: &Wish, thread: bool) -> Birth {
 }
 
 fn new_process(f: &mut Frame, wish: &Wish) -> Result<u64> {
-    let pid = if wish.flags & flag::VM == 0 {
+    if wish.flags & flag::PIDFD != 0 {
+        process().state().files.check_room()?;
+        user::write(wish.pidfd, &0u32)?;
+    }
+    let (pid, life) = if wish.flags & flag::VM == 0 {
         copy_process(f, wish)?
     } else {
         share_process(f, wish)?
     };
+    if wish.flags & flag::PIDFD != 0 {
+        let fd = pidfds::of_child(pid, life)?;
+        user::write(wish.pidfd, &(fd as u32))?;
+    }
     if wish.flags & flag::PARENT_SETTID != 0 {
         user::write(wish.parent_tid, &(pid as u32))?;
     }
@@ -181,8 +203,13 @@ fn child_frame(f: &Frame, wish: &Wish) -> Frame {
     }
 }
 
-/// The child has these portals, or all.
-fn request(wish: &Wish, target: &ThreadArea, flags: u64, slots: Option<&Slots>) -> Result<u64> {
+/// The child has these portals, or all → its number and life.
+fn request(
+    wish: &Wish,
+    target: &ThreadArea,
+    flags: u64,
+    slots: Option<&Slots>,
+) -> Result<(u64, u64)> {
     let parent = if wish.flags & flag::PARENT != 0 {
         proc::fork::PARENT
     } else {
@@ -201,10 +228,10 @@ fn request(wish: &Wish, target: &ThreadArea, flags: u64, slots: Option<&Slots>) 
         Some(slots) => Request::new(&words).out(slots.bytes()),
         None => Request::new(&words),
     };
-    request.call(linux_slot::PROC).map(|w| w[0])
+    request.call(linux_slot::PROC).map(|w| (w[0], w[1]))
 }
 
-fn copy_process(f: &mut Frame, wish: &Wish) -> Result<u64> {
+fn copy_process(f: &mut Frame, wish: &Wish) -> Result<(u64, u64)> {
     let area = area();
     let process = process();
     area.save_fpu();
@@ -227,7 +254,7 @@ fn copy_process(f: &mut Frame, wish: &Wish) -> Result<u64> {
     result
 }
 
-fn share_process(f: &mut Frame, wish: &Wish) -> Result<u64> {
+fn share_process(f: &mut Frame, wish: &Wish) -> Result<(u64, u64)> {
     let parent = area();
     reap_threads(process());
     frames::before_fork();

@@ -2,7 +2,7 @@
 
 use super::open::{open_directory, open_file};
 use super::sysv::MANAGER;
-use crate::descriptors::OpenFile;
+use crate::descriptors::{event_kind, OpenFile};
 use crate::errno::{Result, EBUSY, EINVAL, ENODEV, ENOENT, ENOTDIR, ENOTTY, EOPNOTSUPP, EPERM};
 use crate::machine::area::{process, Frame};
 use crate::machine::request::Request;
@@ -141,6 +141,14 @@ const KIND: u64 = 0xb703;
 pub fn setns(f: &mut Frame) -> Result<u64> {
     let file = super::io::usable(f.arg(0))?;
     let wanted = f.arg(1) & 0xffff_ffff;
+    if file.is(event_kind::PROCESS) {
+        return super::pidfds::enter(&file, wanted);
+    }
+    enter(&file, wanted)
+}
+
+/// Into the name space that this is a file of, which is of this kind (0: of any).
+pub fn enter(file: &OpenFile, wanted: u64) -> Result<u64> {
     if file.object.is_some() {
         return Err(EINVAL);
     }

@@ -1,7 +1,9 @@
 //! wait4, waitid.
 
 use super::ids::own_group;
-use crate::errno::{Result, EINVAL};
+use super::io::usable;
+use super::pidfds;
+use crate::errno::{Result, EAGAIN, EINVAL};
 use crate::machine::area::Frame;
 use crate::machine::request::Request;
 use crate::machine::user::{self, UserRange};
@@ -13,6 +15,7 @@ use cairn_idl::proc;
 const P_ALL: u64 = 0;
 const P_PID: u64 = 1;
 const P_PGID: u64 = 2;
+const P_PIDFD: u64 = 3;
 const NOHANG: u64 = 1;
 const STOPPED: u64 = 2;
 const EXITED: u64 = 4;
@@ -62,16 +65,27 @@ pub fn wait4(f: &mut Frame) -> Result<u64> {
 pub fn waitid(f: &mut Frame) -> Result<u64> {
     let (kind, id, info, options) = (f.arg(0), f.arg(1), f.arg(2), f.arg(3) & 0xffff_ffff);
     let known = NOHANG | STOPPED | EXITED | CONTINUED | NOWAIT | KINDS;
-    if options & !known != 0 || options & (STOPPED | EXITED | CONTINUED) == 0 || kind > P_PGID {
+    if options & !known != 0 || options & (STOPPED | EXITED | CONTINUED) == 0 || kind > P_PIDFD {
         return Err(EINVAL);
     }
+    let mut options = options & !KINDS;
+    let mut again = false;
     let id = match (kind, id as i32) {
         (P_ALL, _) => 0,
         (P_PGID, 0) => own_group()?,
+        (P_PIDFD, 0..) => {
+            let (life, nonblocking) = pidfds::life(&*usable(id & 0xffff_ffff)?)?;
+            again = nonblocking && options & NOHANG == 0;
+            if nonblocking {
+                options |= NOHANG;
+            }
+            life
+        }
         (_, id) if id <= 0 => return Err(EINVAL),
         (_, id) => id as u64,
     };
-    let words = match rusage(f.arg(4)).and_then(|usage| wait(kind, id, options & !KINDS, usage)) {
+    let words = match rusage(f.arg(4)).and_then(|usage| wait(kind, id, options, usage)) {
+        Ok(words) if words[0] == 0 && again => return Err(EAGAIN),
         Ok(words) => words,
         Err(error) if is_restart(error.value()).is_some() => return Err(error),
         Err(error) => {

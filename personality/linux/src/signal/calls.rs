@@ -285,7 +285,7 @@ pub fn kill(f: &mut Frame) -> Result<u64> {
 }
 
 /// Send a signal. One to this thread comes with the answer.
-fn send(words: &[u64]) -> Result<u64> {
+pub fn send(words: &[u64]) -> Result<u64> {
     let [_, given @ .., _, _] = Request::new(words).call(linux_slot::PROC)?;
     if given[0] != 0 {
         if deliver::accept(&given) {

@@ -166,7 +166,7 @@ fn wait_chooses_by_process_and_group() {
     assert_eq!(w.call(1, &[WAIT, 2, b, EXITED | 1]).result() as u64, b);
     for bad in [
         [WAIT, 0, 0, 0],
-        [WAIT, 3, 1, EXITED],
+        [WAIT, 4, 1, EXITED],
         [WAIT, 1, 0, EXITED],
         [WAIT, 0, 0, EXITED | 64],
     ] {

@@ -1,0 +1,93 @@
+//! What names a process and never another one.
+
+use super::invariants::check;
+use crate::fake::World;
+use cairn_idl::errno::*;
+use cairn_idl::proc::*;
+
+fn life(w: &mut World, by: u64, pid: u64) -> Result<u64, i64> {
+    let domain = u64::from(w.domain(by).id);
+    let words = w
+        .component(role::LIVES, b"", &[LIFE_OF, domain, pid])
+        .words();
+    match words[0] as i64 {
+        0 => Ok(words[1]),
+        errno => Err(-errno),
+    }
+}
+
+fn follow(w: &mut World, life: u64) -> i64 {
+    let words = [FOLLOW, life, 0, 0, 0, 0, 0, 99];
+    let answer = w.message(7, 7, role::LIVES, 0, b"", &words, 1);
+    answer.result()
+}
+
+#[test]
+fn a_life_outlives_its_number() {
+    let mut w = World::new();
+    let forked = w
+        .call(1, &[FORK, 0x40_0000, 0x50_0000, 1, 2, 0, 17])
+        .words();
+    let child = forked[0];
+    let its = life(&mut w, 1, child).unwrap();
+    assert_eq!(its, forked[1]);
+    assert_eq!(life(&mut w, 1, 12345), Err(ESRCH));
+    let tid = w.call(child, &[THREAD_CREATE, 1]).result() as u64;
+    assert_eq!(life(&mut w, 1, tid), Err(EINVAL));
+    assert_eq!(w.call(1, &[LIFE_NUMBER, its]).result(), child as i64);
+    let before = w.m.system.kept;
+    assert_eq!(follow(&mut w, its), 0);
+    assert_eq!(w.m.system.kept, before + 1);
+    assert_eq!(w.call(1, &[SIGNAL_LIFE, its, 0]).result(), 0);
+    assert_eq!(w.call(1, &[SIGNAL_LIFE, its, 65]).result(), -EINVAL);
+    // Not ended: WNOHANG tells nothing.
+    assert_eq!(w.call(1, &[WAIT, 3, its, 5]).result(), 0);
+    w.exit(child, 3);
+    assert_eq!(w.m.system.kept, before);
+    // A zombie is there, but has ended.
+    assert_eq!(follow(&mut w, its), -ESRCH);
+    assert_eq!(life(&mut w, 1, child), Ok(its));
+    assert_eq!(w.call(1, &[SIGNAL_LIFE, its, 9]).result(), 0);
+    let waited = w.call(1, &[WAIT, 3, its, 5]).words();
+    assert_eq!((waited[0], waited[1]), (child, 3 << 8));
+    for words in [[SIGNAL_LIFE, its, 9], [LIFE_NUMBER, its, 0]] {
+        assert_eq!(w.call(1, &words).result(), -ESRCH);
+    }
+    // The record is used again, for another life.
+    let next = w.fork(1);
+    let other = life(&mut w, 1, next).unwrap();
+    assert_eq!(other as u32, its as u32);
+    assert_eq!(w.call(1, &[SIGNAL_LIFE, its, 9]).result(), -ESRCH);
+    assert_eq!(w.call(1, &[WAIT, 3, its, 5]).result(), -ECHILD);
+    for made_up in [0, u64::MAX, other | 0xffff, other ^ 1 << 32] {
+        assert_eq!(w.call(1, &[SIGNAL_LIFE, made_up, 9]).result(), -ESRCH);
+    }
+    assert_eq!(w.call(next, &[IDS, 0]).words()[0], next);
+    check(&w);
+}
+
+#[test]
+fn signals_by_a_life_need_what_kill_needs() {
+    let mut w = World::new();
+    let (root, user, other) = (w.fork(1), w.fork(1), w.fork(1));
+    assert_eq!(w.set_ids(user, [9, 9, 9]), 0);
+    assert_eq!(w.set_ids(other, [8, 8, 8]), 0);
+    let [of_root, of_other] = [root, other].map(|pid| life(&mut w, 1, pid).unwrap());
+    for its in [of_root, of_other] {
+        assert_eq!(w.call(user, &[SIGNAL_LIFE, its, 15]).result(), -EPERM);
+        assert_eq!(w.call(user, &[WAIT, 3, its, 5]).result(), -ECHILD);
+    }
+    assert_eq!(
+        w.call(root, &[SIGNAL_LIFE, of_other, 15, 1]).result(),
+        -EPERM
+    );
+    // Who has no number for a process has none of its lives either.
+    let apart = w.call(1, &[FORK, 0x40_0000, 0x50_0000, 1, 2, 0x2000_0000, 17]);
+    let apart = apart.result() as u64;
+    assert_eq!(w.call(apart, &[SIGNAL_LIFE, of_root, 15]).result(), -EINVAL);
+    assert_eq!(life(&mut w, apart, root), Err(ESRCH));
+    let own = life(&mut w, 1, apart).unwrap();
+    assert_eq!(life(&mut w, apart, 1), Ok(own));
+    assert_eq!(w.call(apart, &[LIFE_NUMBER, own]).result(), 1);
+    check(&w);
+}
