@@ -1,4 +1,4 @@
-//! Neighbours: which hardware address an address of IPv4 has (RFC 826, RFC 1122 2.3.2).
+//! Neighbours: which hardware address an address has (RFC 826, RFC 1122 2.3.2; RFC 4861 for those of IPv6).
 //!
 //! Only what this machine wants to send makes an entry, so nobody else can fill the table; an answer that nobody asked for changes nothing, but for an entry that there is. Each entry keeps a few packets that wait for it, the table as a whole not more than [`WAIT_MOST`].
 
@@ -18,10 +18,24 @@ const KEPT: u64 = 600 * SECOND;
 const TRIES: u32 = 3;
 const PATIENCE: u64 = SECOND;
 
+#[derive(Clone, Copy)]
 enum State {
     /// Nobody has answered yet.
     Unknown,
     Known(Mac),
+    /// Somebody wrote it down: it is not asked for.
+    Fixed(Mac),
+}
+
+/// What is known of a neighbour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    Unknown,
+    Fresh(Mac),
+    /// It has not been heard of for a while; the second is asked at present.
+    Stale(Mac),
+    Asked(Mac),
+    Fixed(Mac),
 }
 
 struct Entry<P> {
@@ -47,22 +61,34 @@ pub enum Next<P> {
 
 /// What time brought.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Due<P> {
+pub enum Due<P, A = Ip> {
     /// Everybody is to be asked for this one, or, if it is known, it alone.
-    Ask(Ip, Option<Mac>),
+    Ask(A, Option<Mac>),
     /// It does not answer: these go nowhere.
-    Unreachable(Ip, Vec<P>),
+    Unreachable(A, Vec<P>),
 }
 
-pub struct Neighbours<P> {
-    entries: BTreeMap<Ip, Entry<P>>,
+pub struct Neighbours<P, A = Ip> {
+    entries: BTreeMap<A, Entry<P>>,
     /// When something is to be done about which.
-    times: BTreeSet<(u64, Ip)>,
+    times: BTreeSet<(u64, A)>,
     waiting: usize,
 }
 
-impl<P> Default for Neighbours<P> {
-    fn default() -> Neighbours<P> {
+impl<P> Entry<P> {
+    fn standing(&self, now: u64) -> Standing {
+        match self.state {
+            State::Unknown => Standing::Unknown,
+            State::Fixed(mac) => Standing::Fixed(mac),
+            State::Known(mac) if self.tries > 0 => Standing::Asked(mac),
+            State::Known(mac) if now.saturating_sub(self.heard) > FRESH => Standing::Stale(mac),
+            State::Known(mac) => Standing::Fresh(mac),
+        }
+    }
+}
+
+impl<P, A> Default for Neighbours<P, A> {
+    fn default() -> Neighbours<P, A> {
         Neighbours {
             entries: BTreeMap::new(),
             times: BTreeSet::new(),
@@ -71,7 +97,7 @@ impl<P> Default for Neighbours<P> {
     }
 }
 
-impl<P> Neighbours<P> {
+impl<P, A: Ord + Copy> Neighbours<P, A> {
     pub fn len(&self) -> usize {
         self.entries.len()
     }
@@ -85,15 +111,39 @@ impl<P> Neighbours<P> {
         self.waiting
     }
 
-    /// What /proc/net/arp shows.
-    pub fn all(&self) -> impl Iterator<Item = (Ip, Option<Mac>)> + '_ {
-        self.entries.iter().map(|(ip, entry)| match entry.state {
-            State::Known(mac) => (*ip, Some(mac)),
-            State::Unknown => (*ip, None),
-        })
+    /// One after the other.
+    pub fn nth(&self, now: u64, at: usize) -> Option<(A, Standing)> {
+        let (ip, entry) = self.entries.iter().nth(at)?;
+        Some((*ip, entry.standing(now)))
     }
 
-    fn set_due(&mut self, ip: Ip, due: u64) {
+    pub fn get(&self, now: u64, ip: A) -> Option<Standing> {
+        Some(self.entries.get(&ip)?.standing(now))
+    }
+
+    /// Somebody writes it down. What waited for it, to be sent there; None: there is no room.
+    pub fn fix(&mut self, ip: A, mac: Mac) -> Option<Vec<P>> {
+        let waited = self.remove(ip);
+        if self.entries.len() >= MOST {
+            return None;
+        }
+        let entry = Entry {
+            state: State::Fixed(mac),
+            heard: 0,
+            tries: 0,
+            due: NEVER,
+            waiting: VecDeque::new(),
+        };
+        self.entries.insert(ip, entry);
+        Some(waited)
+    }
+
+    /// It is to be forgotten, with what waits for it.
+    pub fn forget(&mut self, ip: A) {
+        self.remove(ip);
+    }
+
+    fn set_due(&mut self, ip: A, due: u64) {
         if let Some(entry) = self.entries.get_mut(&ip) {
             self.times.remove(&(entry.due, ip));
             entry.due = due;
@@ -101,7 +151,7 @@ impl<P> Neighbours<P> {
         }
     }
 
-    fn remove(&mut self, ip: Ip) -> Vec<P> {
+    fn remove(&mut self, ip: A) -> Vec<P> {
         let Some(entry) = self.entries.remove(&ip) else {
             return Vec::new();
         };
@@ -111,11 +161,12 @@ impl<P> Neighbours<P> {
     }
 
     /// A packet for a neighbour.
-    pub fn send(&mut self, now: u64, ip: Ip, packet: P) -> Next<P> {
+    pub fn send(&mut self, now: u64, ip: A, packet: P) -> Next<P> {
         if !self.entries.contains_key(&ip) {
             if self.entries.len() >= MOST {
                 // The one of which something is due first: unanswered ones, then those that were not heard for longest.
                 let Some((_, oldest)) = self.times.first().copied() else {
+                    // (All of them were written down.)
                     return Next::Drop(packet);
                 };
                 self.remove(oldest);
@@ -134,6 +185,10 @@ impl<P> Neighbours<P> {
             return Next::Drop(packet);
         };
         match entry.state {
+            State::Fixed(to) => {
+                let ask = false;
+                Next::Send { to, packet, ask }
+            }
             State::Known(to) => {
                 let ask = now.saturating_sub(entry.heard) > FRESH && entry.tries == 0;
                 if ask {
@@ -159,12 +214,15 @@ impl<P> Neighbours<P> {
     }
 
     /// Somebody said that it has this address. What waited for that, to be sent there.
-    pub fn heard(&mut self, now: u64, ip: Ip, mac: Mac) -> Vec<P> {
+    pub fn heard(&mut self, now: u64, ip: A, mac: Mac) -> Vec<P> {
         // A group is no station.
         let sane = mac[0] & 1 == 0 && mac != [0; 6];
         let Some(entry) = self.entries.get_mut(&ip).filter(|_| sane) else {
             return Vec::new();
         };
+        if let State::Fixed(_) = entry.state {
+            return Vec::new();
+        }
         entry.state = State::Known(mac);
         entry.heard = now;
         entry.tries = 0;
@@ -180,7 +238,7 @@ impl<P> Neighbours<P> {
     }
 
     /// What is to be done by now, one after the other.
-    pub fn due(&mut self, now: u64) -> Option<Due<P>> {
+    pub fn due(&mut self, now: u64) -> Option<Due<P, A>> {
         loop {
             let (due, ip) = *self.times.first()?;
             if due > now {
@@ -188,7 +246,7 @@ impl<P> Neighbours<P> {
             }
             let entry = self.entries.get_mut(&ip)?;
             let known = match entry.state {
-                State::Known(mac) => Some(mac),
+                State::Known(mac) | State::Fixed(mac) => Some(mac),
                 State::Unknown => None,
             };
             match entry.tries {
@@ -258,6 +316,29 @@ mod tests {
         };
         assert_eq!((asked, now, lost), (TRIES, 3 * PATIENCE, vec!['a']));
         assert!(all.is_empty() && all.waiting() == 0 && all.deadline() == NEVER);
+    }
+
+    #[test]
+    fn what_is_written_down_is_believed() {
+        let mut all = Neighbours::default();
+        assert_eq!(all.send(0, ONE, 'a'), Next::Wait { ask: true });
+        assert_eq!(all.get(0, ONE), Some(Standing::Unknown));
+        assert_eq!(all.fix(ONE, MAC), Some(vec!['a']));
+        assert_eq!(all.nth(0, 0), Some((ONE, Standing::Fixed(MAC))));
+        assert!(all.heard(1, ONE, [2; 6]).is_empty());
+        let (to, packet, ask) = (MAC, 'b', false);
+        assert_eq!(
+            all.send(900 * SECOND, ONE, 'b'),
+            Next::Send { to, packet, ask }
+        );
+        assert_eq!((all.deadline(), all.due(u64::MAX)), (NEVER, None));
+        for number in 0..5000 {
+            all.fix(ip(number), MAC);
+        }
+        assert_eq!(all.len(), MOST);
+        assert_eq!(all.send(0, [9; 4], 'c'), Next::Drop('c'));
+        all.forget(ONE);
+        assert_eq!(all.get(0, ONE), None);
     }
 
     #[test]

@@ -83,6 +83,18 @@ impl Address {
         self.0[0] == 0xfe && self.0[1] & 0xc0 == 0x80
     }
 
+    /// Its first so many bits, the others 0.
+    pub fn masked(&self, bits: u32) -> Address {
+        let mask = u128::MAX.checked_shl(128 - bits.min(128)).unwrap_or(0);
+        Address((u128::from_be_bytes(self.0) & mask).to_be_bytes())
+    }
+
+    /// The last one with the same first bits.
+    pub fn last_of(&self, bits: u32) -> Address {
+        let host = u128::MAX.checked_shr(bits).unwrap_or(0);
+        Address((u128::from_be_bytes(self.0) | host).to_be_bytes())
+    }
+
     /// Do the first so many bits agree?
     pub fn matches(&self, prefix: &Address, bits: u32) -> bool {
         let (own, other) = (u128::from_be_bytes(self.0), u128::from_be_bytes(prefix.0));

@@ -187,7 +187,7 @@ impl Net {
         );
     }
 
-    /// Keep it for a socket, if there is room.
+    /// Keep it for a socket. False: there is no room.
     pub(crate) fn queue_datagram(
         &mut self,
         cx: &mut Context,
@@ -195,14 +195,14 @@ impl Net {
         from: Endpoint,
         arrived: Arrived,
         payload: Payload,
-    ) {
+    ) -> bool {
         let cost = arrived.packet.memory() + OVERHEAD;
         let Some(socket) = self.sockets.get_mut(index) else {
-            return;
+            return false;
         };
         let (payer, room, reads) = (socket.payer, socket.options.receive_buffer, socket.reads);
         let State::Datagram(queue) = &mut socket.state else {
-            return;
+            return false;
         };
         let fits = queue.bytes == 0 || queue.bytes + cost <= room as usize;
         if !reads
@@ -211,7 +211,7 @@ impl Net {
             || cx.charge(payer, cost).is_err()
         {
             queue.dropped += 1;
-            return;
+            return false;
         }
         queue.bytes += cost;
         queue.waiting.push_back(Datagram {
@@ -225,6 +225,7 @@ impl Net {
             cost,
         });
         cx.wake(key(index, READABLE));
+        true
     }
 
     /// Take the first one that waits.

@@ -223,6 +223,22 @@ impl Net {
         self.output(cx, packet, &way);
     }
 
+    /// A packet of ours found no neighbour: who sent it is told by a message from this machine to itself.
+    pub(crate) fn neighbour_missing(&mut self, cx: &mut Context, packet: &Packet) {
+        let Some((header, _)) = packet.parse() else {
+            return;
+        };
+        let (head, most) = match header.is_v4() {
+            true => ([v4::UNREACHABLE, 1], QUOTED_V4),
+            false => ([v6::UNREACHABLE, 3], QUOTED_V6),
+        };
+        let head = [head[0], head[1], 0, 0, 0, 0, 0, 0];
+        let (bytes, source) = (packet.bytes(), header.source);
+        if self.interfaces.is_own(&source) {
+            self.send_icmp(cx, source, source, head, &bytes[..bytes.len().min(most)]);
+        }
+    }
+
     /// Nobody has this port.
     pub(crate) fn port_unreachable(&mut self, cx: &mut Context, arrived: &Arrived) {
         let kind = match arrived.header.is_v4() {

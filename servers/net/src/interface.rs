@@ -5,9 +5,11 @@
 use crate::address::Address;
 use crate::link::Change;
 use crate::packet::Packet;
+use crate::routes::{origin, scope, Addresses, Route, Routes};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use cairn_idl::errno::{EEXIST, ENOBUFS, ENODEV};
 use cairn_resmgr::Context;
 use cairn_rt::Received;
 use cairn_tcp::time::Time;
@@ -27,6 +29,15 @@ pub mod flag {
     pub const RUNNING: u32 = 0x40;
     pub const MULTICAST: u32 = 0x1000;
     pub const LOWER_UP: u32 = 0x1_0000;
+}
+
+/// A machine on the same link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Neighbour {
+    pub address: Address,
+    pub mac: Option<[u8; 6]>,
+    /// NUD_ (rtnetlink(7)).
+    pub state: u16,
 }
 
 /// What carries packets to other machines. It makes the link's header, and finds the neighbour.
@@ -58,6 +69,41 @@ pub trait Device {
     fn deadline(&self) -> Time {
         Time::NEVER
     }
+    /// The user takes it up or down.
+    fn set_up(&mut self, up: bool) {
+        let _ = up;
+    }
+
+    /// The longest packet that it may be set to, and what it is set to.
+    fn most(&self) -> u32 {
+        65_535
+    }
+
+    fn set_mtu(&mut self, mtu: u32) {
+        let _ = mtu;
+    }
+
+    /// Who is known to be a neighbour: one after the other; the one with this address; and (user 0 says it) one that is not asked for, or (None) that is to be forgotten.
+    fn neighbour(&self, at: usize) -> Option<Neighbour> {
+        let _ = at;
+        None
+    }
+
+    fn neighbour_of(&self, address: &Address) -> Option<Neighbour> {
+        let _ = address;
+        None
+    }
+
+    fn set_neighbour(&mut self, address: &Address, mac: Option<[u8; 6]>) -> bool {
+        let _ = (address, mac);
+        false
+    }
+
+    /// The interface's addresses, whenever they change.
+    fn addresses(&mut self, own: &[Own]) {
+        let _ = own;
+    }
+
     /// Of Ethernet.
     fn hardware_address(&self) -> [u8; 6] {
         [0; 6]
@@ -70,6 +116,66 @@ pub enum Link {
         bytes: usize,
     },
     Device(Box<dyn Device>),
+}
+
+/// An address of this machine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Own {
+    pub address: Address,
+    /// The length of the prefix, of 128 bits, also for IPv4.
+    pub bits: u32,
+    /// RT_SCOPE_.
+    pub scope: u8,
+    /// IFA_F_ (rtnetlink(7)).
+    pub flags: u32,
+    pub broadcast: Option<Address>,
+    /// µs of the monotonic clock: until then it is preferred, and valid. 0: for ever.
+    pub preferred: u64,
+    pub valid: u64,
+    /// Whose account it is on.
+    pub payer: Option<u32>,
+}
+
+/// IFA_F_PERMANENT, IFA_F_NOPREFIXROUTE.
+pub const PERMANENT: u32 = 0x80;
+pub const NO_PREFIX_ROUTE: u32 = 0x200;
+
+impl Own {
+    pub fn new(address: Address, bits: u32) -> Own {
+        let near = address.is_link_local() && !address.is_v4();
+        Own {
+            address,
+            bits,
+            scope: match address.is_loopback() {
+                true => scope::HOST,
+                false if near => scope::LINK,
+                false => scope::UNIVERSE,
+            },
+            flags: PERMANENT,
+            ..Own::default()
+        }
+    }
+
+    /// The route to its neighbours.
+    fn route(&self, interface: u32) -> Option<Route> {
+        let v4 = self.address.is_v4();
+        let none = self.address.is_loopback() || self.flags & NO_PREFIX_ROUTE != 0;
+        (self.bits < 128 && !none).then(|| Route {
+            prefix: self.address.masked(self.bits),
+            bits: self.bits,
+            interface,
+            metric: if v4 { 0 } else { 256 },
+            source: v4.then_some(self.address),
+            origin: origin::KERNEL,
+            scope: if v4 { scope::LINK } else { scope::UNIVERSE },
+            ..Route::default()
+        })
+    }
+
+    fn its_broadcast(&self) -> Option<Address> {
+        let v4 = self.address.is_v4();
+        (v4 && self.bits < 127).then(|| self.address.last_of(self.bits))
+    }
 }
 
 /// What /proc/net/dev shows.
@@ -85,8 +191,9 @@ pub struct Interface {
     pub name: Vec<u8>,
     pub mtu: u32,
     pub flags: u32,
-    /// With the length of the prefix (of 128 bits, also for IPv4).
-    pub addresses: Vec<(Address, u32)>,
+    addresses: Vec<Own>,
+    /// Where packets come from that nothing else is said of: of IPv4, of IPv6, and link-local.
+    sources: [Option<Address>; 3],
     pub received: Counts,
     pub sent: Counts,
     pub link: Link,
@@ -99,7 +206,8 @@ impl Interface {
             name: Vec::from(b"lo"),
             mtu: LOOPBACK_MTU,
             flags: flag::UP | flag::LOOPBACK | flag::RUNNING | flag::LOWER_UP,
-            addresses: Vec::from([(Address::LOOPBACK_V4, 96 + 8), (Address::LOOPBACK, 128)]),
+            addresses: Vec::new(),
+            sources: [None; 3],
             received: Counts::default(),
             sent: Counts::default(),
             link: Link::Loopback {
@@ -114,6 +222,34 @@ impl Interface {
         match &self.link {
             Link::Loopback { .. } => (772, [0; 6]),
             Link::Device(device) => (1, device.hardware_address()),
+        }
+    }
+
+    pub fn addresses(&self) -> &[Own] {
+        &self.addresses
+    }
+
+    fn find_sources(&mut self) {
+        self.sources = [None; 3];
+        for own in &self.addresses {
+            let kind = match own.address {
+                address if address.is_v4() => 0,
+                address if address.is_link_local() => 2,
+                _ => 1,
+            };
+            self.sources[kind].get_or_insert(own.address);
+        }
+        if let Link::Device(device) = &mut self.link {
+            device.addresses(&self.addresses);
+        }
+    }
+
+    fn source(&self, destination: &Address) -> Option<Address> {
+        let [v4, wide, near] = self.sources;
+        match destination {
+            to if to.is_v4() => v4,
+            to if to.is_link_local() || to.0[0] == 0xff && to.0[1] & 15 == 2 => near.or(wide),
+            _ => wide.or(near),
         }
     }
 
@@ -164,18 +300,6 @@ impl Interface {
     }
 }
 
-/// A route: what it is for, and where it leads.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Route {
-    pub prefix: Address,
-    /// Of 128, also for IPv4.
-    pub bits: u32,
-    pub interface: u32,
-    /// None: the destination is a neighbour.
-    pub gateway: Option<Address>,
-    pub metric: u32,
-}
-
 /// Where a packet goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Way {
@@ -186,18 +310,26 @@ pub struct Way {
     pub mtu: u32,
 }
 
-/// All interfaces and routes. (There are few: they are walked.)
+/// All interfaces (there are few: they are walked), routes and addresses.
 pub struct Interfaces {
     pub all: Vec<Interface>,
-    routes: Vec<Route>,
+    routes: Routes,
+    own: Addresses,
+    broadcasts: Addresses,
 }
 
 impl Default for Interfaces {
     fn default() -> Interfaces {
-        Interfaces {
+        let mut interfaces = Interfaces {
             all: Vec::from([Interface::loopback()]),
-            routes: Vec::new(),
+            routes: Routes::default(),
+            own: Addresses::default(),
+            broadcasts: Addresses::default(),
+        };
+        for (address, bits) in [(Address::LOOPBACK_V4, 96 + 8), (Address::LOOPBACK, 128)] {
+            let _ = interfaces.add_address(LOOPBACK, Own::new(address, bits));
         }
+        interfaces
     }
 }
 
@@ -224,6 +356,7 @@ impl Interfaces {
             mtu,
             flags,
             addresses: Vec::new(),
+            sources: [None; 3],
             received: Counts::default(),
             sent: Counts::default(),
             link: Link::Device(device),
@@ -231,54 +364,118 @@ impl Interfaces {
         number
     }
 
-    /// The longest prefix first, then the least metric.
-    pub fn add_route(&mut self, route: Route) {
-        let order = |of: &Route| (u32::MAX - of.bits, of.metric);
-        let at = self.routes.partition_point(|of| order(of) <= order(&route));
-        self.routes.insert(at, route);
+    /// False: there is no memory.
+    pub fn add_route(&mut self, route: Route) -> bool {
+        self.routes.add(route)
     }
 
-    pub fn remove_routes(&mut self, which: impl Fn(&Route) -> bool) {
-        self.routes.retain(|route| !which(route));
+    /// Take out the routes that this is said of, and tell of each.
+    pub fn remove_routes(&mut self, which: impl Fn(&Route) -> bool, gone: impl FnMut(&Route)) {
+        self.routes.remove(which, gone);
     }
 
     pub fn routes(&self) -> &[Route] {
-        &self.routes
+        self.routes.all()
+    }
+
+    pub fn routes_of(&self, prefix: &Address, bits: u32) -> &[Route] {
+        self.routes.of_prefix(prefix, bits)
+    }
+
+    /// An address more, and the route to its neighbours. Refused: −errno.
+    pub fn add_address(&mut self, number: u32, own: Own) -> Result<(), i64> {
+        let Some(interface) = self.all.iter_mut().find(|of| of.number == number) else {
+            return Err(ENODEV);
+        };
+        let mut known = interface.addresses.iter();
+        let same = |of: &Own| {
+            // Of IPv6 an address is there once; of IPv4 once for each prefix.
+            of.address == own.address && (of.bits == own.bits || !own.address.is_v4())
+        };
+        if known.any(same) {
+            return Err(EEXIST);
+        }
+        if interface.addresses.try_reserve(1).is_err() || !self.own.add(own.address) {
+            return Err(ENOBUFS);
+        }
+        if let Some(all) = own.its_broadcast() {
+            if !self.broadcasts.add(all) {
+                self.own.remove(&own.address);
+                return Err(ENOBUFS);
+            }
+        }
+        interface.addresses.push(own);
+        interface.find_sources();
+        let up = interface.flags & flag::UP != 0;
+        if let Some(route) = own.route(number).filter(|_| up) {
+            let there = |of: &Route| (of.interface, of.origin) == (number, origin::KERNEL);
+            let mut same = self.routes.of_prefix(&route.prefix, route.bits).iter();
+            if !same.any(there) && !self.routes.add(route) {
+                self.remove_address(number, &own.address, own.bits);
+                return Err(ENOBUFS);
+            }
+        }
+        Ok(())
+    }
+
+    /// It goes, with the route to its neighbours if it was the last one there.
+    pub fn remove_address(&mut self, number: u32, address: &Address, bits: u32) -> Option<Own> {
+        let interface = self.all.iter_mut().find(|of| of.number == number)?;
+        let mut all = interface.addresses.iter();
+        let at = all.position(|of| (of.address, of.bits) == (*address, bits))?;
+        let own = interface.addresses.remove(at);
+        interface.find_sources();
+        self.own.remove(address);
+        if let Some(all) = own.its_broadcast() {
+            self.broadcasts.remove(&all);
+        }
+        let Some(route) = own.route(number) else {
+            return Some(own);
+        };
+        let mut others = interface.addresses.iter();
+        let other = others.find(|of| {
+            of.route(number)
+                .is_some_and(|r| r.prefix == route.prefix && r.bits == route.bits)
+        });
+        let next = other.and_then(|of| of.route(number));
+        let its = |of: &Route| {
+            (of.prefix, of.bits, of.interface, of.origin)
+                == (route.prefix, route.bits, number, origin::KERNEL)
+        };
+        let mut was = false;
+        self.routes.remove(its, |_| was = true);
+        if let Some(next) = next.filter(|_| was) {
+            // (There was room for the one that went.)
+            self.routes.add(next);
+        }
+        Some(own)
+    }
+
+    /// All that an interface has, again: it is up.
+    pub fn restore_routes(&mut self, number: u32) {
+        let Some(interface) = self.all.iter().find(|of| of.number == number) else {
+            return;
+        };
+        for own in &interface.addresses {
+            let Some(route) = own.route(number) else {
+                continue;
+            };
+            let there = |of: &Route| (of.interface, of.origin) == (number, origin::KERNEL);
+            let mut same = self.routes.of_prefix(&route.prefix, route.bits).iter();
+            if !same.any(there) {
+                self.routes.add(route);
+            }
+        }
     }
 
     /// Is this an address of this machine?
     pub fn is_own(&self, address: &Address) -> bool {
-        if address.is_loopback() {
-            return true;
-        }
-        let mut own = self.all.iter().flat_map(|interface| &interface.addresses);
-        own.any(|(its, _)| its == address)
+        address.is_loopback() || self.own.contains(address)
     }
 
     /// Is it the broadcast address of a network of this machine?
     pub fn is_broadcast(&self, address: &Address) -> bool {
-        if address.is_broadcast() {
-            return true;
-        }
-        let number = u128::from_be_bytes(address.0);
-        let mut own = self.all.iter().flat_map(|interface| &interface.addresses);
-        address.is_v4()
-            && own.any(|(its, bits)| {
-                let host = u128::MAX.checked_shr(*bits).unwrap_or(0);
-                *bits < 127 && address.matches(its, *bits) && number & host == host
-            })
-    }
-
-    fn source(&self, interface: &Interface, destination: &Address) -> Option<Address> {
-        let family = |of: &&(Address, u32)| of.0.is_v4() == destination.is_v4();
-        let near = |of: &&(Address, u32)| destination.matches(&of.0, of.1);
-        let link = |of: &&(Address, u32)| of.0.is_link_local() == destination.is_link_local();
-        let own = || interface.addresses.iter().filter(family);
-        let best = own()
-            .find(near)
-            .or_else(|| own().find(link))
-            .or_else(|| own().next());
-        best.map(|of| of.0)
+        address.is_v4() && (address.is_broadcast() || self.broadcasts.contains(address))
     }
 
     /// The way to an address, if there is one. `bound`: by this interface only.
@@ -291,6 +488,9 @@ impl Interfaces {
         };
         if self.is_own(&destination) {
             let loopback = self.get(LOOPBACK)?;
+            if loopback.flags & flag::UP == 0 {
+                return None;
+            }
             let source = match destination.is_loopback() && destination.is_v4() {
                 true => Address::LOOPBACK_V4,
                 false => destination,
@@ -302,12 +502,8 @@ impl Interfaces {
                 mtu: loopback.mtu,
             });
         }
-        let takes = |route: &&Route| {
-            destination.is_v4() == route.prefix.is_v4()
-                && destination.matches(&route.prefix, route.bits)
-                && (bound == 0 || bound == route.interface)
-        };
-        let by_route = self.routes.iter().find(takes);
+        let takes = |route: &Route| bound == 0 || bound == route.interface;
+        let by_route = self.routes.find(&destination, takes);
         let (number, next_hop) = match by_route {
             Some(route) => (route.interface, route.gateway.unwrap_or(destination)),
             // Bound to an interface, everything is a neighbour there.
@@ -318,10 +514,15 @@ impl Interfaces {
         if interface.flags & flag::UP == 0 {
             return None;
         }
+        let near = || {
+            let here = |route: &Route| route.interface == number && route.source.is_some();
+            self.routes.find(&next_hop, here)?.source
+        };
+        let source = by_route.and_then(|route| route.source).or_else(near);
         Some(Way {
             interface: interface.number,
             next_hop,
-            source: self.source(interface, &destination)?,
+            source: source.or_else(|| interface.source(&destination))?,
             mtu: interface.mtu,
         })
     }
@@ -350,19 +551,16 @@ mod tests {
         let number = interfaces.add(b"eth0", 1500, flag::UP, Box::new(Nothing));
         let own = v4([10, 0, 2, 15]);
         interfaces
-            .get_mut(number)
-            .unwrap()
-            .addresses
-            .push((own, 96 + 24));
+            .add_address(number, Own::new(own, 96 + 24))
+            .unwrap();
         let route = |prefix, bits, gateway| Route {
             prefix,
             bits,
             interface: number,
             gateway,
-            metric: 0,
+            ..Route::default()
         };
         interfaces.add_route(route(Address::ANY_V4, 96, Some(v4([10, 0, 2, 2]))));
-        interfaces.add_route(route(v4([10, 0, 2, 0]), 96 + 24, None));
         let way = interfaces.way(&v4([10, 0, 2, 9]), 0).unwrap();
         assert_eq!((way.next_hop, way.source), (v4([10, 0, 2, 9]), own));
         let way = interfaces.way(&v4([1, 1, 1, 1]), 0).unwrap();

@@ -1,6 +1,7 @@
 //! The network's stack, and the sockets of the Internet families: IPv4, IPv6, UDP, TCP, ICMP.
 //!
 //! * [`address`] addresses and endpoints; [`packet`] packets of IP; [`interface`] where packets come from and go to, and which route they take; [`link`] those that lead to other machines; [`internet`] what becomes of them;
+//! * [`routes`] which of them is taken; [`netlink`] what programs ask and change of all that;
 //! * [`datagram`] UDP; [`stream`] and [`listener`] TCP around [`cairn_tcp`]; [`icmp`] echo and errors; [`raw`] sockets for packets as they are;
 //! * [`socket`] what a handle leads to; [`options`] of it; [`bind`] and [`ports`]: who may have which port;
 //! * [`hash`], [`timers`], [`ring`]: what all of it is found, woken and kept in; [`table`] what /proc/net and ioctl(2) show;
@@ -22,11 +23,13 @@ pub mod interface;
 pub mod internet;
 pub mod link;
 pub mod listener;
+pub mod netlink;
 pub mod options;
 pub mod packet;
 pub mod ports;
 pub mod raw;
 pub mod ring;
+pub mod routes;
 pub mod server;
 pub mod socket;
 pub mod stream;

@@ -4,7 +4,7 @@ use crate::server::{fail, Net};
 use crate::socket::State;
 use cairn_idl::capability;
 use cairn_idl::errno::*;
-use cairn_idl::net::{with, OPTION_MAX, STREAM};
+use cairn_idl::net::{with, NETLINK, OPTION_MAX, STREAM};
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::Context;
 use cairn_rt::channel::Reply;
@@ -143,6 +143,7 @@ const UDP: u32 = 17;
 const IPV6: u32 = 41;
 const RAW_LEVEL: u32 = 255;
 const ICMP_V6: u32 = 58;
+const NETLINK_LEVEL: u32 = 270;
 
 /// SO_
 mod so {
@@ -160,6 +161,7 @@ mod so {
     pub const PRIORITY: u32 = 12;
     pub const LINGER: u32 = 13;
     pub const REUSEPORT: u32 = 15;
+    pub const PASSCRED: u32 = 16;
     pub const RCVLOWAT: u32 = 18;
     pub const SNDLOWAT: u32 = 19;
     pub const RCVTIMEO: u32 = 20;
@@ -182,6 +184,7 @@ mod so {
 const SWITCHES: u64 = 1 << so::DEBUG
     | 1 << so::DONTROUTE
     | 1 << so::NO_CHECK
+    | 1 << so::PASSCRED
     | 1 << so::TIMESTAMP
     | 1 << so::TIMESTAMPNS
     | 1 << so::RXQ_OVFL;
@@ -233,7 +236,10 @@ impl Net {
         let option = cx.request.words[1];
         let (level, number) = ((option >> 32) as u32, option as u32);
         self.scratch.clear();
+        let netlink = self.socket(index)?.family == NETLINK;
         let pair = match level {
+            NETLINK_LEVEL if netlink => [self.get_netlink_option(index, number)?, 0],
+            level if netlink && level != SOCKET => return fail(ENOPROTOOPT),
             SOCKET => self.get_socket_option(index, number)?,
             IP => [u64::from(self.get_ip_option(index, number)?), 0],
             IPV6 => [u64::from(self.get_ipv6_option(index, number)?), 0],
@@ -471,7 +477,10 @@ impl Net {
     pub(crate) fn set_option<'a>(&mut self, cx: &mut Context, index: u32) -> Answer<Reply<'a>> {
         let [_, option, value, further, ..] = cx.request.words;
         let (level, number) = ((option >> 32) as u32, option as u32);
+        let netlink = self.socket(index)?.family == NETLINK;
         match level {
+            NETLINK_LEVEL if netlink => self.set_netlink_option(index, number, value as u32)?,
+            level if netlink && level != SOCKET => return fail(ENOPROTOOPT),
             SOCKET => self.set_socket_option(cx, index, number, value, further)?,
             IP => self.set_ip_option(index, number, value as i32)?,
             IPV6 => self.set_ipv6_option(index, number, value as i32)?,

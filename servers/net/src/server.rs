@@ -6,9 +6,10 @@ use crate::hash::{Key, Map};
 use crate::interface::Interfaces;
 use crate::link::Attached;
 use crate::listener::Half;
+use crate::netlink::Netlink;
 use crate::packet::protocol;
 use crate::ports::Ports;
-use crate::socket::{Socket, State};
+use crate::socket::{Socket, State, NOTHING};
 use crate::stream::{Place, Stream, Wait};
 use crate::table;
 use crate::timers::Timers;
@@ -16,7 +17,7 @@ use alloc::vec::Vec;
 use cairn_idl::capability;
 use cairn_idl::errno::*;
 use cairn_idl::fs::{self, kind, o, s};
-use cairn_idl::net::{self, msg, with, DATAGRAM, INET, INET6, RAW, STREAM};
+use cairn_idl::net::{self, msg, with, DATAGRAM, INET, INET6, NETLINK, RAW, STREAM};
 use cairn_idl::proc;
 use cairn_resmgr::context::socket_label;
 use cairn_resmgr::server::Answer;
@@ -79,6 +80,10 @@ pub struct Net {
     /// Raw sockets, by family and protocol.
     pub(crate) raws: Map<(u64, u8), Vec<u32>>,
     pub(crate) connected: Map<Ends, u32>,
+    pub(crate) netlinks: Slab<Netlink>,
+    /// Who has which name, by protocol; those that are in groups.
+    pub(crate) netlink_ports: Map<(u8, u32), u32>,
+    pub(crate) subscribers: Vec<u32>,
     pub(crate) ports: Ports,
     pub(crate) timers: Timers,
     pub interfaces: Interfaces,
@@ -97,7 +102,7 @@ pub struct Net {
     /// The datagram that was taken last: its answer lies in it.
     taken: Option<Datagram>,
     /// `proc`'s portal, which tells what a process may.
-    proc: Option<Portal>,
+    pub(crate) proc: Option<Portal>,
     last_ino: u64,
     pub(crate) scratch: Vec<u8>,
     /// What a cable brought.
@@ -138,6 +143,9 @@ impl Net {
             datagrams: Map::new(key()),
             raws: Map::new(key()),
             connected: Map::new(key()),
+            netlinks: Slab::new(),
+            netlink_ports: Map::new(key()),
+            subscribers: Vec::new(),
             ports: Ports::new(key()),
             timers: Timers::default(),
             interfaces: Interfaces::default(),
@@ -197,9 +205,11 @@ impl Net {
     // ---- beginning and end
 
     fn make<'a>(&mut self, cx: &mut Context, handles: &mut Handles<Self>) -> Answer<Reply<'a>> {
-        let [_, family, kind, protocol, flags, ..] = cx.request.words;
-        if !matches!(family, INET | INET6) {
-            return fail(EAFNOSUPPORT);
+        let [_, family, kind, protocol, ..] = cx.request.words;
+        match family {
+            INET | INET6 => {}
+            NETLINK => return self.make_netlink(cx, handles),
+            _ => return fail(EAFNOSUPPORT),
         }
         let icmp = match family {
             INET => u64::from(protocol::ICMP),
@@ -215,12 +225,29 @@ impl Net {
             (STREAM | DATAGRAM | RAW, _) => return fail(EPROTONOSUPPORT),
             _ => return fail(EINVAL),
         };
+        self.make_socket(cx, handles, (family, kind, protocol), NOTHING)
+    }
+
+    /// A socket, for what [`Net::make`] or another family has found right. `further`: its record there.
+    pub(crate) fn make_socket<'a>(
+        &mut self,
+        cx: &mut Context,
+        handles: &mut Handles<Self>,
+        (family, kind, protocol): (u64, u64, u8),
+        further: u32,
+    ) -> Answer<Reply<'a>> {
+        let flags = cx.request.words[4];
         let (uid, gid, payer) = (cx.uid(), cx.gid(), cx.payer());
         handles.room(cx, 1)?;
         let ino = self.next_ino();
-        let socket = Socket::new((family, kind, protocol), ino, (uid, gid, payer));
+        let mut socket = Socket::new((family, kind, protocol), ino, (uid, gid, payer));
+        socket.further = further;
         let index = self.add_socket(cx, socket)?;
-        if kind == RAW && !self.list_raw(index) {
+        if family == NETLINK {
+            if let Some(netlink) = self.netlinks.get_mut(further) {
+                netlink.socket = index;
+            }
+        } else if kind == RAW && !self.list_raw(index) {
             self.end(cx, index);
             return fail(ENOMEM);
         }
@@ -252,6 +279,7 @@ impl Net {
             return;
         };
         let (options, payer) = (socket.options, socket.payer);
+        let (family, further, number) = (socket.family, socket.further, socket.protocol);
         match socket.state {
             State::Fresh => {}
             State::Listening(_) => self.end_listening(cx, index),
@@ -262,6 +290,9 @@ impl Net {
                 self.disconnect_datagram(cx, index);
                 self.unlist_datagram(index);
             }
+        }
+        if family == NETLINK {
+            self.end_netlink(further, number);
         }
         if let Some(claim) = self.sockets.get_mut(index).and_then(|s| s.claim.take()) {
             self.ports.remove(&claim);
@@ -279,6 +310,9 @@ impl Net {
             return fail(EINVAL);
         }
         let socket = self.socket_mut(index)?;
+        if socket.family == NETLINK {
+            return fail(EOPNOTSUPP);
+        }
         if socket.is_stream() {
             self.shut_stream(cx, index, how)?;
             return Ok(Reply::result(0));
@@ -340,6 +374,9 @@ impl Net {
         let family = word >> 16 & 0xffff;
         let socket = self.socket(index)?;
         let stream = socket.is_stream();
+        if socket.family == NETLINK {
+            return self.connect_netlink(cx, index);
+        }
         if family == 0 {
             match stream {
                 true => self.disconnect_stream(cx, index),
@@ -423,7 +460,7 @@ impl Net {
         let mut sent = Sent::default();
         if flags & with::ADDRESS != 0 {
             // AF_UNSPEC is AF_INET here, as on Linux.
-            if !matches!(port >> 16 & 0xffff, 0 | INET | INET6) {
+            if !matches!(port >> 16 & 0xffff, 0 | INET | INET6 | NETLINK) {
                 return fail(EAFNOSUPPORT);
             }
             sent.to = Some(Endpoint::new(Address::of_words(low, high), port as u16));
@@ -448,6 +485,9 @@ impl Net {
         match self.socket(index)?.is_stream() {
             // An address is not looked at, as on Linux.
             true => self.send_stream(cx, index, length, flags),
+            false if self.socket(index)?.family == NETLINK && flags & msg::OOB == 0 => {
+                self.send_netlink(cx, index, length, sent)
+            }
             false if flags & msg::OOB != 0 => fail(EOPNOTSUPP),
             false => {
                 let done = match self.socket(index)?.protocol {
@@ -464,6 +504,9 @@ impl Net {
 
     /// A datagram to receive: taken, or (`peek`) only looked at. Its length; None: nothing will come.
     fn next_datagram(&mut self, cx: &mut Context, index: u32, peek: bool) -> Answer<Option<usize>> {
+        if self.socket(index)?.family == NETLINK {
+            self.go_on(cx, index);
+        }
         let socket = self.socket_mut(index)?;
         if let Some(error) = socket.take_error() {
             return fail(error);
@@ -479,6 +522,9 @@ impl Net {
         let length = first.bytes().len();
         if !peek {
             self.taken = self.take_datagram(cx, index);
+            if self.socket(index)?.family == NETLINK {
+                self.go_on(cx, index);
+            }
         }
         Ok(Some(length))
     }
@@ -594,7 +640,8 @@ impl Net {
         words[1] = with::ADDRESS | if whole > length { msg::TRUNC } else { 0 };
         [words[2], words[3]] = datagram.from.address.words();
         words[4] = u64::from(datagram.from.port) | self.socket(index)?.family << 16;
-        if datagram.from.address.is_link_local() {
+        let family = self.socket(index)?.family;
+        if family == INET6 && datagram.from.address.is_link_local() {
             words[4] |= u64::from(datagram.interface) << 32;
         }
         words[1] |= self.socket(index)?.options.told(datagram.to.is_v4());
@@ -605,7 +652,10 @@ impl Net {
         Ok(Reply::new(&words).data(&datagram.bytes()[..count]))
     }
 
-    fn name<'a>(&self, index: u32, whose: u64) -> Answer<Reply<'a>> {
+    fn name<'a>(&mut self, index: u32, whose: u64) -> Answer<Reply<'a>> {
+        if self.socket(index)?.family == NETLINK {
+            return self.netlink_name(index, whose);
+        }
         let socket = self.socket(index)?;
         let connected = match socket.state {
             State::Stream(at) => {
@@ -840,6 +890,11 @@ impl Server for Net {
             net::SEND => {
                 let flags = cx.request.words[1];
                 let sent = self.sent(cx)?;
+                let family = cx.request.words[4] >> 16 & 0xffff;
+                let netlink = self.socket(index)?.family == NETLINK;
+                if sent.to.is_some() && netlink != (family == NETLINK) {
+                    return fail(if netlink { EINVAL } else { EAFNOSUPPORT });
+                }
                 let length = cx.request.out_len.min(fs::DATA_MAX);
                 let result = self.send(cx, index, length, flags, &sent);
                 let limit = self.socket(index)?.limits.send;

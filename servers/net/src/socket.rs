@@ -53,7 +53,11 @@ pub struct Socket {
     pub error: i64,
     pub reads: bool,
     pub writes: bool,
+    /// The number of its record of another family ([`crate::netlink`]), or [`NOTHING`].
+    pub further: u32,
 }
+
+pub const NOTHING: u32 = u32::MAX;
 
 impl Socket {
     pub fn new(
@@ -88,6 +92,7 @@ impl Socket {
             error: 0,
             reads: true,
             writes: true,
+            further: NOTHING,
         }
     }
 

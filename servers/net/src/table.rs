@@ -1,7 +1,7 @@
 //! What /proc/net shows, in lines as Linux writes them, some at a time: from a place in a table on. And what SIOCGIF… tells of interfaces (netdevice(7)).
 
 use crate::address::{Address, Endpoint};
-use crate::interface::{flag, Interface};
+use crate::interface::{flag, Interface, Own};
 use crate::options::state_number;
 use crate::packet::protocol;
 use crate::server::{fail, Net};
@@ -23,14 +23,14 @@ const LISTEN: u8 = 10;
 const CLOSE: u8 = 7;
 
 /// One line of a table of sockets.
-struct Line {
-    local: Endpoint,
-    remote: Endpoint,
-    state: u8,
-    sending: u32,
-    receiving: u32,
-    uid: u32,
-    ino: u64,
+pub(crate) struct Line {
+    pub local: Endpoint,
+    pub remote: Endpoint,
+    pub state: u8,
+    pub sending: u32,
+    pub receiving: u32,
+    pub uid: u32,
+    pub ino: u64,
     /// Of UDP.
     dropped: Option<u64>,
 }
@@ -121,6 +121,24 @@ impl Net {
         room: usize,
         (stream, v4): (bool, bool),
     ) -> u64 {
+        let next = self.walk_sockets(place, (stream, v4), |at, line, _| {
+            if text.len() + LINE > room {
+                return false;
+            }
+            // (It counts places, not lines.)
+            line.put(text, v4, at % 10_000);
+            true
+        });
+        next.unwrap_or(0)
+    }
+
+    /// Each socket or connection from a place on, with the number of the socket, until it is not taken or enough were looked at. Where to go on. None: that was all.
+    pub(crate) fn walk_sockets(
+        &self,
+        place: u64,
+        (stream, v4): (bool, bool),
+        mut take: impl FnMut(u32, &Line, Option<u32>) -> bool,
+    ) -> Option<u64> {
         let (mut part, mut at) = ((place >> 32) as u32, place as u32);
         for _ in 0..SHARE {
             let end = match part {
@@ -128,28 +146,27 @@ impl Net {
                 1 if stream => self.streams.end(),
                 2 if stream => self.halves.end(),
                 3 if stream => self.waits.end(),
-                _ => return 0,
+                _ => return None,
             };
             if at >= end {
                 (part, at) = (part + 1, 0);
                 continue;
             }
-            if text.len() + LINE > room {
-                break;
-            }
-            let line = match part {
-                0 => self.socket_line(at, stream, v4),
-                1 => self.stream_line(at, v4),
-                2 => self.half_line(at, v4),
-                _ => self.wait_line(at, v4),
+            let (line, socket) = match part {
+                0 => (self.socket_line(at, stream, v4), Some(at)),
+                1 => {
+                    let socket = self.streams.get(at).and_then(|stream| stream.socket);
+                    (self.stream_line(at, v4), socket)
+                }
+                2 => (self.half_line(at, v4), None),
+                _ => (self.wait_line(at, v4), None),
             };
-            if let Some(line) = line {
-                // (It counts places, not lines.)
-                line.put(text, v4, at % 10_000);
+            if line.is_some_and(|line| !take(at, &line, socket)) {
+                break;
             }
             at += 1;
         }
-        u64::from(part) << 32 | u64::from(at)
+        Some(u64::from(part) << 32 | u64::from(at))
     }
 
     fn socket_line(&self, at: u32, stream: bool, v4: bool) -> Option<Line> {
@@ -260,7 +277,12 @@ impl Net {
 
     fn put_addresses6(&self, to: &mut String) {
         for interface in &self.interfaces.all {
-            for (address, bits) in interface.addresses.iter().filter(|of| !of.0.is_v4()) {
+            for own in interface
+                .addresses()
+                .iter()
+                .filter(|of| !of.address.is_v4())
+            {
+                let (address, bits) = (own.address, own.bits);
                 for byte in address.0 {
                     let _ = write!(to, "{byte:02x}");
                 }
@@ -306,7 +328,7 @@ impl Net {
         let Some(interface) = interface else {
             return fail(ENODEV);
         };
-        let first = interface.addresses.iter().find(|of| of.0.is_v4());
+        let first = interface.addresses().iter().find(|of| of.address.is_v4());
         let v4 = |rest: &mut [u8], address: [u8; 4]| {
             rest[..16].fill(0);
             rest[..2].copy_from_slice(&(INET as u16).to_le_bytes());
@@ -321,7 +343,7 @@ impl Net {
             }
             SIOCGIFFLAGS => rest[..2].copy_from_slice(&(interface.flags as u16).to_le_bytes()),
             SIOCGIFADDR | SIOCGIFDSTADDR | SIOCGIFBRDADDR | SIOCGIFNETMASK => {
-                let Some((address, bits)) = first else {
+                let Some(Own { address, bits, .. }) = first else {
                     return fail(EADDRNOTAVAIL);
                 };
                 let own = address.as_v4().unwrap_or_default();
@@ -348,6 +370,10 @@ impl Net {
                 rest[..2].copy_from_slice(&kind.to_le_bytes());
                 rest[2..8].copy_from_slice(&address);
             }
+            SIOCSIFFLAGS..=SIOCSIFMTU | 0x8923..0x8950 => {
+                let number = interface.number;
+                return self.set_interface(cx, request, number, &bytes[16..]);
+            }
             _ => {
                 return match self.has_capability(cx, NET_ADMIN) {
                     true => fail(EOPNOTSUPP),
@@ -360,16 +386,92 @@ impl Net {
         Ok(Reply::result(0).data(&self.scratch))
     }
 
+    /// What user 0 sets: up or down, the address of IPv4, its mask, the MTU.
+    fn set_interface<'a>(
+        &mut self,
+        cx: &mut Context,
+        request: u64,
+        number: u32,
+        rest: &[u8],
+    ) -> Answer<Reply<'a>> {
+        if !self.has_capability(cx, NET_ADMIN) {
+            return fail(EPERM);
+        }
+        self.now(cx);
+        let interface = self.interfaces.get(number);
+        let mut all = interface.into_iter().flat_map(|of| of.addresses());
+        let first = all.find(|own| own.address.is_v4()).copied();
+        let value = u32::from_ne_bytes([rest[0], rest[1], rest[2], rest[3]]);
+        let given = [rest[4], rest[5], rest[6], rest[7]];
+        let v4 = value as u16 == INET as u16;
+        let change = |net: &mut Net, cx: &mut Context, address: Address, bits: u32| {
+            if let Some(own) = first {
+                net.drop_address(cx, number, &own.address, own.bits);
+            }
+            if address.is_any() {
+                return Ok(());
+            }
+            net.pay(cx, size_of::<Own>(), |net, cx, payer| {
+                let mut own = Own::new(address, bits);
+                own.payer = Some(payer);
+                net.bring_address(cx, number, own)
+            })
+        };
+        let result = match request {
+            SIOCSIFFLAGS => {
+                self.set_up(cx, number, value & flag::UP != 0);
+                Ok(())
+            }
+            SIOCSIFMTU => self.set_mtu(cx, number, value),
+            SIOCSIFADDR if v4 => {
+                let address = Address::v4(given);
+                if address.is_multicast() || address.is_broadcast() {
+                    return fail(EINVAL);
+                }
+                // The prefix of its class, until a mask is set.
+                let bits = match given[0] {
+                    ..128 => 8,
+                    128..192 => 16,
+                    192..224 => 24,
+                    _ => 32,
+                };
+                change(self, cx, address, 96 + bits)
+            }
+            SIOCSIFNETMASK if v4 => {
+                let mask = u32::from_be_bytes(given);
+                let Some(own) = first else {
+                    return fail(EADDRNOTAVAIL);
+                };
+                if mask.leading_ones() + mask.trailing_zeros() < 32 {
+                    return fail(EINVAL);
+                }
+                change(self, cx, own.address, 96 + mask.leading_ones())
+            }
+            // It is what the address and its mask say.
+            SIOCSIFBRDADDR if v4 => match first {
+                Some(own) if own.broadcast == Some(Address::v4(given)) => Ok(()),
+                Some(_) => Err(EOPNOTSUPP),
+                None => Err(EADDRNOTAVAIL),
+            },
+            SIOCSIFADDR | SIOCSIFNETMASK | SIOCSIFBRDADDR => Err(EINVAL),
+            _ => Err(EOPNOTSUPP),
+        };
+        match result {
+            Ok(()) => Ok(Reply::result(0)),
+            Err(number) => fail(number),
+        }
+    }
+
     /// All addresses of IPv4, as `struct ifreq`: as many as there is room for, or how much they take if there is none.
     fn configurations<'a>(&'a mut self, cx: &mut Context) -> Answer<Reply<'a>> {
         self.scratch.clear();
         for interface in &self.interfaces.all {
-            for (address, _) in interface.addresses.iter().filter(|of| of.0.is_v4()) {
+            for own in interface.addresses().iter().filter(|of| of.address.is_v4()) {
                 let mut bytes = [0; 40];
                 let length = interface.name.len().min(15);
                 bytes[..length].copy_from_slice(&interface.name[..length]);
                 bytes[16..18].copy_from_slice(&(INET as u16).to_le_bytes());
-                bytes[20..24].copy_from_slice(&address.as_v4().unwrap_or_default());
+                bytes[20..24].copy_from_slice(&own.address.as_v4().unwrap_or_default());
                 self.scratch.extend_from_slice(&bytes);
             }
         }
@@ -386,6 +488,11 @@ impl Net {
 pub const SIOCGIFNAME: u64 = 0x8910;
 pub const SIOCGIFCONF: u64 = 0x8912;
 const SIOCGIFFLAGS: u64 = 0x8913;
+const SIOCSIFFLAGS: u64 = 0x8914;
+const SIOCSIFADDR: u64 = 0x8916;
+const SIOCSIFBRDADDR: u64 = 0x891a;
+const SIOCSIFNETMASK: u64 = 0x891c;
+const SIOCSIFMTU: u64 = 0x8922;
 const SIOCGIFADDR: u64 = 0x8915;
 const SIOCGIFDSTADDR: u64 = 0x8917;
 const SIOCGIFBRDADDR: u64 = 0x8919;

@@ -1,7 +1,7 @@
 //! Sockets on the bench: what programs see over `lo`, what is charged and comes back, and messages and packets that nobody in his right mind sends.
 
 use crate::address::Address;
-use crate::interface::{flag, Device, Route, LOOPBACK};
+use crate::interface::{flag, Device, Own, LOOPBACK};
 use crate::packet::{protocol, Header, Packet};
 use crate::Net;
 use cairn_idl::errno::*;
@@ -577,15 +577,8 @@ fn machine(last: u8) -> (Bench<Net>, Address, Sent) {
     let interfaces = &mut b.server.interfaces;
     let device = Box::new(Cable(Rc::clone(&cable)));
     let number = interfaces.add(b"eth0", 1500, flag::UP, device);
-    let interface = interfaces.get_mut(number).unwrap();
-    interface.addresses.push((own, 96 + 24));
-    interfaces.add_route(Route {
-        prefix: Address::v4([10, 0, 0, 0]),
-        bits: 96 + 24,
-        interface: number,
-        gateway: None,
-        metric: 0,
-    });
+    let own_address = Own::new(own, 96 + 24);
+    interfaces.add_address(number, own_address).unwrap();
     (b, own, cable)
 }
 

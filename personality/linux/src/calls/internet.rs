@@ -2,14 +2,14 @@
 
 use super::io;
 use super::messages::{put_control, Header};
-use super::sockets::give;
+use super::sockets::{give, Passing};
 use crate::descriptors::OpenFile;
 use crate::errno::*;
 use crate::machine::request::{Request, Vector};
 use crate::machine::user;
 use crate::path::{make_room, scheme};
 use cairn_idl::fs::{self, kind, o};
-use cairn_idl::net::{self, msg, with, INET, INET6};
+use cairn_idl::net::{self, msg, with, INET, INET6, NETLINK};
 
 const MANAGER: &[u8] = b"net:";
 /// `struct sockaddr_storage`; `sockaddr_in`; `sockaddr_in6` without and with its scope.
@@ -17,6 +17,8 @@ const STORAGE: usize = 128;
 const V4: usize = 16;
 const V6_OLD: usize = 24;
 const V6: usize = 28;
+/// `struct sockaddr_nl`
+const NL: usize = 12;
 /// Protocols of IP have numbers below.
 const PROTOCOLS: u64 = 263;
 
@@ -26,13 +28,21 @@ pub fn is_internet(file: &OpenFile) -> bool {
 }
 
 pub fn socket(family: u64, kind: u64, protocol: u64, flags: u64) -> Result<u64> {
-    if protocol >= PROTOCOLS {
+    if protocol >= PROTOCOLS && family != NETLINK {
         return Err(EINVAL);
     }
     make_room()?;
     let words = [net::SOCKET, family, kind, protocol, flags & o::NONBLOCK];
     let words = Request::new(&words).brings(1).call(scheme(MANAGER)?)?;
     give(words[7] as u32, flags, kind::INTERNET).map(u64::from)
+}
+
+/// A socket for one question.
+pub fn asker() -> Result<Passing> {
+    make_room()?;
+    let words = [net::SOCKET, INET, 2, 0, 0];
+    let words = Request::new(&words).brings(1).call(scheme(MANAGER)?)?;
+    Ok(Passing(words[7] as u32))
 }
 
 /// An address as `net.idl` has it: two words, and port, family and scope.
@@ -66,6 +76,8 @@ fn parse(bytes: &[u8]) -> Result<Name> {
             let word2 = port(bytes) | INET6 << 16 | u64::from(scope) << 32;
             Ok(Name([word(&bytes[8..16]), word(&bytes[16..24]), word2]))
         }
+        NETLINK if bytes.len() < NL => Err(EINVAL),
+        NETLINK => Ok(Name([word(&bytes[4..NL]), 0, NETLINK << 16])),
         0 if bytes.len() < V4 => Ok(Name([0, 0, 0])),
         _ if bytes.len() < V4 => Err(EINVAL),
         _ => {
@@ -91,6 +103,10 @@ fn structure(Name([low, high, word]): Name) -> ([u8; V6], usize) {
     let mut bytes = [0; V6];
     let family = (word >> 16) as u16;
     bytes[..2].copy_from_slice(&family.to_ne_bytes());
+    if u64::from(family) == NETLINK {
+        bytes[4..NL].copy_from_slice(&low.to_le_bytes());
+        return (bytes, NL);
+    }
     bytes[2..4].copy_from_slice(&(word as u16).to_be_bytes());
     if u64::from(family) == INET {
         bytes[4..8].copy_from_slice(&high.to_le_bytes()[4..]);
@@ -482,6 +498,14 @@ mod tests {
         assert!(parse(&v6[..24]).is_ok());
         assert_eq!(parse(&[0, 0]), Ok(Name([0; 3])));
         assert_eq!(parse(&[0]), Err(EINVAL));
+        let netlink = [16, 0, 0, 0, 7, 0, 0, 0, 0x11, 0, 0, 0];
+        let name = parse(&netlink).unwrap();
+        assert_eq!(name, Name([7 | 0x11 << 32, 0, 16 << 16]));
+        assert_eq!(
+            (&structure(name).0[..NL], structure(name).1),
+            (&netlink[..], NL)
+        );
+        assert_eq!(parse(&netlink[..11]), Err(EINVAL));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::path::make_room;
 use crate::signal::{bit, SIGTTOU};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use cairn_idl::fs::{self, o};
+use cairn_idl::fs::{self, o, s};
 use core::sync::atomic::Ordering;
 
 const FIONCLEX: u64 = 0x5450;
@@ -23,6 +23,8 @@ const TIOCGSID: u64 = 0x5429;
 const FIOCLEX: u64 = 0x5451;
 const FIONBIO: u64 = 0x5421;
 const FIOASYNC: u64 = 0x5452;
+/// Requests about interfaces (netdevice(7)).
+const INTERFACES: core::ops::RangeInclusive<u64> = 0x8910..=0x897f;
 const BLKPG: u64 = 0x1269;
 const TIOCGPTPEER: u64 = 0x5441;
 
@@ -95,6 +97,13 @@ pub fn ioctl(f: &mut Frame) -> Result<u64> {
     {
         return number_ioctl(&file, request, argument);
     }
+    // Interfaces are asked for through any socket, as on Linux.
+    let asked = INTERFACES.contains(&request) && file.mode & s::IFMT == s::IFSOCK;
+    let other = match asked && !internet::is_internet(&file) {
+        true => Some(internet::asker()?),
+        false => None,
+    };
+    let slot = other.as_ref().map_or(file.slot(), |other| other.0);
     let Sizes(out, input) = sizes(request);
     let part = |size: u64| match size {
         0 => Ok(UserRange::EMPTY),
@@ -109,7 +118,7 @@ pub fn ioctl(f: &mut Frame) -> Result<u64> {
     if input != 0 {
         message = message.input_user(part(input)?);
     }
-    message.wait(file.slot()).map(|w| w[0])
+    message.wait(slot).map(|w| w[0])
 }
 
 /// A terminal's group or session, which it knows by a number outside.

@@ -16,7 +16,7 @@ use crate::path::{self, make_room, scheme, AT_FDCWD};
 use alloc::sync::Arc;
 use cairn_idl::fs::{self, o, s};
 use cairn_idl::local::{self, NAME_MAX};
-use cairn_idl::net::{INET, INET6};
+use cairn_idl::net::{INET, INET6, NETLINK};
 
 const MANAGER: &[u8] = b"local:";
 const UNIX: u16 = 1;
@@ -73,9 +73,10 @@ fn kind_and_flags(f: &Frame) -> Result<(u64, u64)> {
 
 pub fn socket(f: &mut Frame) -> Result<u64> {
     let family = f.arg(0) & 0xffff_ffff;
-    if matches!(family, INET | INET6) {
+    if matches!(family, INET | INET6 | NETLINK) {
         let (kind, flags) = split(f)?;
-        if !matches!(kind, local::STREAM | local::DATAGRAM | RAW) {
+        let stream = kind == local::STREAM && family != NETLINK;
+        if !stream && !matches!(kind, local::DATAGRAM | RAW) {
             return Err(ESOCKTNOSUPPORT);
         }
         process().state().files.check_room()?;
@@ -97,7 +98,7 @@ pub fn give(slot: u32, flags: u64, kind: u64) -> Result<u32> {
 }
 
 pub fn socketpair(f: &mut Frame) -> Result<u64> {
-    if matches!(f.arg(0) & 0xffff_ffff, INET | INET6) {
+    if matches!(f.arg(0) & 0xffff_ffff, INET | INET6 | NETLINK) {
         split(f)?;
         return Err(EOPNOTSUPP);
     }

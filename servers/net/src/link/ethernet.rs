@@ -2,11 +2,11 @@
 
 use super::{for_dhcp, Change};
 use crate::address::Address;
-use crate::interface::Device;
+use crate::interface::{Device, Neighbour, Own};
 use crate::packet::{protocol, Header, Packet, IPV4};
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
-use cairn_ethernet::arp::{Due, Neighbours, Next};
+use cairn_ethernet::arp::{Due, Neighbours, Next, Standing};
 use cairn_ethernet::dhcp::{self, Client, Event};
 use cairn_ethernet::fragments::{checksum, Fragments, Outcome};
 use cairn_ethernet::frame::{self, Arp, Kind, HEADER};
@@ -38,7 +38,12 @@ pub struct Ethernet<P> {
     fragments: Fragments,
     client: Client,
     random: fn() -> u64,
-    own: Option<(Ip, u32)>,
+    /// This machine's addresses on the link, with their prefixes' lengths; and the broadcast addresses of those.
+    own: BTreeMap<Ip, u32>,
+    all: BTreeSet<Ip>,
+    /// The user wants it up; the longest packet.
+    wanted: bool,
+    mtu: usize,
     was_up: bool,
     backlog: VecDeque<Vec<u8>>,
     changes: VecDeque<Change>,
@@ -55,7 +60,10 @@ impl<P: Port> Ethernet<P> {
             fragments: Fragments::default(),
             client: Client::new(port.mac(), 0),
             random,
-            own: None,
+            own: BTreeMap::new(),
+            all: BTreeSet::new(),
+            wanted: true,
+            mtu: port.mtu(),
             was_up: port.is_up(),
             backlog: VecDeque::new(),
             changes: VecDeque::new(),
@@ -97,7 +105,7 @@ impl<P: Port> Ethernet<P> {
             Some(4) => Kind::Ipv4,
             _ => Kind::Ipv6,
         };
-        if packet.bytes().len() > self.port.mtu() {
+        if packet.bytes().len() > self.mtu {
             if kind == Kind::Ipv4 {
                 self.put_pieces(packet.bytes(), to);
             }
@@ -118,7 +126,7 @@ impl<P: Port> Ethernet<P> {
         if head[0] != 0x45 || head[6] & 0x40 != 0 {
             return;
         }
-        let each = (self.port.mtu() - IPV4) / 8 * 8;
+        let each = (self.mtu - IPV4) / 8 * 8;
         let mac = self.port.mac();
         let mut bytes = Vec::new();
         if bytes.try_reserve_exact(HEADER + IPV4 + each).is_err() {
@@ -143,7 +151,13 @@ impl<P: Port> Ethernet<P> {
     }
 
     fn ask(&mut self, ip: Ip, known: Option<Mac>) {
-        let sender = (self.port.mac(), self.own.map_or([0; 4], |own| own.0));
+        // Of several addresses the nearest below it, which is of the same network if there is one.
+        let nearest = self
+            .own
+            .range(..=ip)
+            .next_back()
+            .or(self.own.first_key_value());
+        let sender = (self.port.mac(), nearest.map_or([0; 4], |own| *own.0));
         let question = Arp {
             request: true,
             sender,
@@ -156,15 +170,16 @@ impl<P: Port> Ethernet<P> {
         let Some(message) = frame::parse_arp(bytes) else {
             return;
         };
-        let Some((own, _)) = self.own else { return };
         let (mac, ip) = message.sender;
         // Who has this machine's own address is not asked about it.
-        if ip != own {
+        let foreign = !self.own.contains_key(&ip);
+        let own = message.target.1;
+        if foreign {
             for packet in self.neighbours.heard(self.now, ip, mac) {
                 self.put_packet(packet, mac);
             }
         }
-        if message.request && message.target.1 == own && ip != own {
+        if message.request && self.own.contains_key(&own) && foreign {
             let answer = Arp {
                 request: false,
                 sender: (self.port.mac(), own),
@@ -179,27 +194,16 @@ impl<P: Port> Ethernet<P> {
         let Some(ip) = to.as_v4() else {
             return to.is_multicast().then(|| frame::group_v6(to.0));
         };
-        let all = self.own.is_some_and(|(own, bits)| {
-            let host = (!0u32).checked_shr(bits).unwrap_or(0);
-            let (ip, own) = (u32::from_be_bytes(ip), u32::from_be_bytes(own));
-            bits < 31 && (ip ^ own) & !host == 0 && ip & host == host
-        });
         match to.is_multicast() {
             true => Some(frame::group_v4(ip)),
-            false => (to.is_broadcast() || all).then_some(BROADCAST),
+            false => (to.is_broadcast() || self.all.contains(&ip)).then_some(BROADCAST),
         }
     }
 
     fn dhcp_event(&mut self, event: Option<Event>) {
         let change = match event {
-            Some(Event::Configured(lease)) => {
-                self.own = Some((lease.address, lease.bits));
-                Change::Configured(lease)
-            }
-            Some(Event::Lost) => {
-                self.own = None;
-                Change::Lost
-            }
+            Some(Event::Configured(lease)) => Change::Configured(lease),
+            Some(Event::Lost) => Change::Lost,
             None => return,
         };
         self.changes.push_back(change);
@@ -246,7 +250,7 @@ impl<P: Port> Ethernet<P> {
     }
 
     fn look_at_carrier(&mut self) {
-        let up = self.port.is_up();
+        let up = self.is_up();
         if up && !self.was_up {
             self.client.carrier(self.now);
         }
@@ -273,7 +277,7 @@ impl<P: Port> Device for Ethernet<P> {
             let Some((to, _, kind)) = frame::parse(&bytes) else {
                 continue;
             };
-            if !frame::is_for(to, self.port.mac()) {
+            if !self.wanted || !frame::is_for(to, self.port.mac()) {
                 continue;
             }
             match kind {
@@ -310,12 +314,16 @@ impl<P: Port> Device for Ethernet<P> {
         while let Some(due) = self.neighbours.due(self.now) {
             match due {
                 Due::Ask(ip, known) => self.ask(ip, known),
-                // (Senders hear of it by their own timers.)
-                Due::Unreachable(..) => {}
+                Due::Unreachable(_, packets) => {
+                    if self.changes.try_reserve(packets.len()).is_ok() {
+                        self.changes
+                            .extend(packets.into_iter().map(Change::Unreachable));
+                    }
+                }
             }
         }
         self.fragments.time_passes(self.now);
-        if self.port.is_up() {
+        if self.is_up() {
             let random = (self.random)() as u32;
             let (message, event) = self.client.due(self.now, random);
             self.dhcp_event(event);
@@ -331,7 +339,7 @@ impl<P: Port> Device for Ethernet<P> {
             // There may be more, of which nothing tells; and not within this look.
             return Time(self.now + 1);
         }
-        let client = match self.port.is_up() {
+        let client = match self.is_up() {
             true => self.client.deadline(),
             false => NEVER,
         };
@@ -352,6 +360,75 @@ impl<P: Port> Device for Ethernet<P> {
     }
 
     fn is_up(&self) -> bool {
-        self.port.is_up()
+        self.wanted && self.port.is_up()
+    }
+
+    fn set_up(&mut self, up: bool) {
+        self.wanted = up;
+        self.look_at_carrier();
+    }
+
+    fn most(&self) -> u32 {
+        self.port.mtu() as u32
+    }
+
+    fn set_mtu(&mut self, mtu: u32) {
+        self.mtu = (mtu as usize).clamp(68, self.port.mtu());
+    }
+
+    fn addresses(&mut self, own: &[Own]) {
+        self.own.clear();
+        self.all.clear();
+        for of in own {
+            if let Some(ip) = of.address.as_v4() {
+                self.own.insert(ip, of.bits);
+            }
+            if let Some(ip) = of.broadcast.and_then(|all| all.as_v4()) {
+                self.all.insert(ip);
+            }
+        }
+    }
+
+    fn neighbour(&self, at: usize) -> Option<Neighbour> {
+        let (ip, standing) = self.neighbours.nth(self.now, at)?;
+        Some(described(Address::v4(ip), standing))
+    }
+
+    fn neighbour_of(&self, address: &Address) -> Option<Neighbour> {
+        let standing = self.neighbours.get(self.now, address.as_v4()?)?;
+        Some(described(*address, standing))
+    }
+
+    fn set_neighbour(&mut self, address: &Address, mac: Option<Mac>) -> bool {
+        let Some(ip) = address.as_v4() else {
+            return false;
+        };
+        let Some(mac) = mac else {
+            self.neighbours.forget(ip);
+            return true;
+        };
+        let Some(waited) = self.neighbours.fix(ip, mac) else {
+            return false;
+        };
+        for packet in waited {
+            self.put_packet(packet, mac);
+        }
+        true
+    }
+}
+
+/// A neighbour as rtnetlink(7) has it: NUD_INCOMPLETE, REACHABLE, STALE, PROBE, PERMANENT.
+fn described(address: Address, standing: Standing) -> Neighbour {
+    let (state, mac) = match standing {
+        Standing::Unknown => (1, None),
+        Standing::Fresh(mac) => (2, Some(mac)),
+        Standing::Stale(mac) => (4, Some(mac)),
+        Standing::Asked(mac) => (0x10, Some(mac)),
+        Standing::Fixed(mac) => (0x80, Some(mac)),
+    };
+    Neighbour {
+        address,
+        mac,
+        state,
     }
 }

@@ -8,7 +8,9 @@ pub mod native;
 mod tests;
 
 use crate::address::Address;
-use crate::interface::{flag, Device, Route};
+use crate::interface::{flag, Device, Own};
+use crate::packet::Packet;
+use crate::routes::{origin, Route};
 use crate::server::Net;
 use crate::timers::Owner;
 use alloc::boxed::Box;
@@ -27,11 +29,12 @@ const MAPPED: u32 = 96;
 pub const FLAGS: u32 = flag::UP | flag::BROADCAST | flag::MULTICAST;
 const CARRIER: u32 = flag::RUNNING | flag::LOWER_UP;
 
-/// What became of an interface's address.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What became of an interface's address, or of a packet.
 pub enum Change {
     Configured(Lease),
     Lost,
+    /// The neighbour that this packet was for does not answer.
+    Unreachable(Packet),
 }
 
 /// The timer of a link, and which pulses are its own.
@@ -40,6 +43,8 @@ pub struct Attached {
     interface: u32,
     badge: u64,
     timer: u32,
+    /// The address by DHCP, and its prefix.
+    leased: Option<(Address, u32)>,
 }
 
 impl Net {
@@ -53,6 +58,7 @@ impl Net {
             interface: number,
             badge,
             timer,
+            leased: None,
         });
         // The first look is at once.
         self.timers.set(timer, Time(0));
@@ -97,13 +103,28 @@ impl Net {
             self.input(cx, number, packet);
         }
         while let Some(change) = self.device(number).and_then(|device| device.change()) {
-            self.change_address(number, &change);
+            match change {
+                Change::Unreachable(packet) => self.neighbour_missing(cx, &packet),
+                Change::Configured(lease) => self.change_address(cx, number, Some(lease)),
+                Change::Lost => self.change_address(cx, number, None),
+            }
         }
-        let up = self.device(number).is_some_and(|device| device.is_up());
-        if let Some(interface) = self.interfaces.get_mut(number) {
-            interface.flags = interface.flags & !CARRIER | if up { CARRIER } else { 0 };
-        }
+        self.look_at_carrier(cx, number);
         self.set_link_timers();
+    }
+
+    /// Whether there is a carrier, as its flags say it.
+    pub(crate) fn look_at_carrier(&mut self, cx: &mut Context, number: u32) {
+        let Some(interface) = self.interfaces.get_mut(number) else {
+            return;
+        };
+        let before = interface.flags;
+        let carrier = interface.device().is_some_and(|device| device.is_up());
+        let up = carrier && before & flag::UP != 0;
+        interface.flags = before & !CARRIER | if up { CARRIER } else { 0 };
+        if interface.flags != before {
+            self.link_changed(cx, number, before);
+        }
     }
 
     /// What was sent may have given a link something to wait for.
@@ -116,34 +137,35 @@ impl Net {
         }
     }
 
-    fn change_address(&mut self, number: u32, change: &Change) {
-        self.interfaces
-            .remove_routes(|route| route.interface == number);
-        let Some(interface) = self.interfaces.get_mut(number) else {
-            return;
-        };
-        interface.addresses.retain(|of| !of.0.is_v4());
-        let lease = match change {
-            Change::Configured(lease) => lease,
-            Change::Lost => return log!("the address is lost"),
+    fn change_address(&mut self, cx: &mut Context, number: u32, lease: Option<Lease>) {
+        let before = self.links.iter_mut().find(|link| link.interface == number);
+        if let Some((address, bits)) = before.and_then(|link| link.leased.take()) {
+            self.drop_routes(cx, |of| (of.interface, of.origin) == (number, origin::DHCP));
+            self.drop_address(cx, number, &address, bits);
+        }
+        let Some(lease) = lease else {
+            return log!("the address is lost");
         };
         let address = Address::v4(lease.address);
         let bits = MAPPED + lease.bits;
-        interface.addresses.push((address, bits));
-        let network = u32::from_be_bytes(lease.address) & (!0u32).unbounded_shl(32 - lease.bits);
-        let mut routes = [None; 2];
-        routes[0] = Some((Address::v4(network.to_be_bytes()), bits, None));
-        routes[1] = lease
-            .router
-            .map(|router| (Address::ANY_V4, MAPPED, Some(Address::v4(router))));
-        for (prefix, bits, gateway) in routes.into_iter().flatten() {
-            self.interfaces.add_route(Route {
-                prefix,
-                bits,
+        let own = Own::new(address, bits);
+        if self.bring_address(cx, number, own).is_err() {
+            return;
+        }
+        let mut links = self.links.iter_mut();
+        if let Some(link) = links.find(|link| link.interface == number) {
+            link.leased = Some((address, bits));
+        }
+        if let Some(router) = lease.router {
+            let route = Route {
+                prefix: Address::ANY_V4,
+                bits: MAPPED,
                 interface: number,
-                gateway,
-                metric: 0,
-            });
+                gateway: Some(Address::v4(router)),
+                origin: origin::DHCP,
+                ..Route::default()
+            };
+            self.bring_route(cx, route);
         }
         let [a, b, c, d] = lease.address;
         log!("{a}.{b}.{c}.{d}/{} by DHCP", lease.bits);

@@ -3,6 +3,7 @@
 use super::ethernet::{Ethernet, Port};
 use super::BADGE;
 use crate::address::Address;
+use crate::interface::Own;
 use crate::packet::{protocol, Header, Packet};
 use crate::Net;
 use cairn_abi::pulse;
@@ -213,6 +214,60 @@ fn an_address_is_had_and_neighbours_are_found() {
             assert_eq!((told.sender, told.target), ((MAC, OWN), ROUTER));
         }
     }
+}
+
+#[test]
+fn who_connects_to_nobody_is_told_so() {
+    let mut game = Game::configured();
+    game.bench.fake.pass = Some(0);
+    let words = [net::SOCKET, INET, net::STREAM, 0, 0x800];
+    let socket = game.bench.call(0, &words, b"", 0).unwrap().minted[0];
+    let [low, high] = Address::v4([10, 0, 2, 99]).words();
+    let connect = [net::CONNECT, low, high, 80 | INET << 16];
+    assert_eq!(game.call(socket, &connect, b""), -115, "EINPROGRESS");
+    for _ in 0..4 {
+        game.pass(1_000_000_000);
+    }
+    let error = [net::GET_OPTION, 1 << 32 | 4];
+    game.bench.fake.pass = Some(0);
+    let answer = game.bench.call(socket, &error, b"", 0).unwrap();
+    assert_eq!(answer.words[1], 113, "EHOSTUNREACH");
+}
+
+#[test]
+fn what_the_user_sets_counts_on_the_link() {
+    let mut game = Game::configured();
+    let net = &mut game.bench.server;
+    let second = Own::new(Address::v4([10, 7, 0, 1]), 96 + 16);
+    net.interfaces.add_address(2, second).unwrap();
+    let question = |ip| Arp {
+        request: true,
+        sender: ROUTER,
+        target: ([0; 6], ip),
+    };
+    let ask = |game: &mut Game, ip| {
+        let frame = frame::arp(&question(ip), None);
+        game.arrive(BROADCAST, Kind::Arp, &frame[HEADER..]);
+        game.sent()
+            .map(|answer| frame::parse_arp(&answer[HEADER..]).unwrap().sender)
+    };
+    assert_eq!(ask(&mut game, [10, 7, 0, 1]), Some((MAC, [10, 7, 0, 1])));
+    assert_eq!(ask(&mut game, OWN), Some((MAC, OWN)));
+    // Who is written down is not asked for.
+    let device = game.bench.server.interfaces.get_mut(2).unwrap();
+    let friend = Address::v4([10, 7, 0, 9]);
+    let device = device.device().unwrap();
+    assert!(device.set_neighbour(&friend, Some([2, 0, 0, 0, 0, 9])));
+    assert_eq!(device.neighbour(0).unwrap().state, 0x80);
+    let socket = game.socket();
+    assert_eq!(game.send(socket, [10, 7, 0, 9], b"hello"), 5);
+    let frame = game.sent().expect("the packet");
+    assert_eq!(frame[..6], [2, 0, 0, 0, 0, 9]);
+    assert_eq!(frame[HEADER + 12..HEADER + 16], [10, 7, 0, 1]);
+    // Down, nothing comes and nothing goes.
+    let link = game.bench.server.interfaces.get_mut(2).unwrap();
+    link.device().unwrap().set_up(false);
+    assert_eq!(ask(&mut game, OWN), None);
 }
 
 #[test]

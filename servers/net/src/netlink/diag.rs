@@ -1,0 +1,110 @@
+//! NETLINK_SOCK_DIAG (sock_diag(7)): the sockets that `ss` shows. Of AF_INET and AF_INET6, TCP and UDP; filters in the message are left to the reader, who applies his own to what he gets.
+
+use super::message::{flag, word, Builder, Message};
+use super::{Outcome, To, What};
+use crate::packet::protocol;
+use crate::server::Net;
+use crate::socket::Socket;
+use cairn_idl::errno::*;
+
+/// SOCK_DIAG_BY_FAMILY.
+const BY_FAMILY: u16 = 20;
+/// `struct inet_diag_req_v2`.
+const REQUEST: usize = 56;
+const INET: u8 = 2;
+const INET6: u8 = 10;
+/// AF_MAX.
+const FAMILIES: u8 = 46;
+/// Attributes: SHUTDOWN, SKV6ONLY.
+const SHUTDOWN: u16 = 8;
+const ONLY_V6: u16 = 11;
+const LISTEN: u8 = 10;
+
+/// What somebody wants to see.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    stream: bool,
+    v4: bool,
+    /// A bit for each state.
+    states: u32,
+}
+
+impl Net {
+    pub(super) fn diag_message(&mut self, message: &Message) -> Result<Outcome, i64> {
+        let body = message.body();
+        if message.kind != BY_FAMILY {
+            return Err(EINVAL);
+        }
+        let Some(family) = body.first().copied() else {
+            return Err(EINVAL);
+        };
+        match family {
+            INET | INET6 => {}
+            ..FAMILIES => return Err(ENOENT),
+            _ => return Err(EINVAL),
+        }
+        if body.len() < REQUEST {
+            return Err(EINVAL);
+        }
+        let stream = match body[1] {
+            protocol::TCP => true,
+            protocol::UDP => false,
+            _ => return Err(ENOENT),
+        };
+        // One socket that is named by its ends.
+        if message.flags & flag::DUMP == 0 {
+            return Err(EOPNOTSUPP);
+        }
+        Ok(Outcome::Dump(What::Sockets(Asked {
+            stream,
+            v4: family == INET,
+            states: word(body, 4),
+        })))
+    }
+
+    /// A piece of the dump, from a place on. None: that was all.
+    pub(super) fn put_sockets(
+        &self,
+        builder: &mut Builder,
+        to: To,
+        asked: &Asked,
+        place: u64,
+    ) -> Option<u64> {
+        self.walk_sockets(place, (asked.stream, asked.v4), |_, line, socket| {
+            if asked.states >> (line.state & 31) & 1 == 0 {
+                return true;
+            }
+            let socket = socket.and_then(|socket| self.sockets.get(socket));
+            let cookie = socket.map_or(line.ino, |socket| socket.ino);
+            builder.message((BY_FAMILY, to.flags, to.seq, to.port), |to| {
+                to.put(&[if asked.v4 { INET } else { INET6 }, line.state, 0, 0]);
+                to.put(&line.local.port.to_be_bytes());
+                to.put(&line.remote.port.to_be_bytes());
+                for end in [&line.local, &line.remote] {
+                    // (An address of IPv4 of a socket of IPv6 is a mapped one.)
+                    let mut bytes = end.address.0;
+                    if let (true, Some(short)) = (asked.v4, end.address.as_v4()) {
+                        bytes = [0; 16];
+                        bytes[..4].copy_from_slice(&short);
+                    }
+                    to.put(&bytes);
+                }
+                to.put(&socket.map_or(0, |of| of.options.device).to_ne_bytes());
+                to.put(&cookie.to_ne_bytes());
+                let sending = match (line.state, socket.and_then(Socket::listener)) {
+                    (LISTEN, Some(listener)) => listener.backlog as u32,
+                    _ => line.sending,
+                };
+                let further = [0, line.receiving, sending, line.uid, line.ino as u32];
+                further.iter().for_each(|word| to.put(&word.to_ne_bytes()));
+                if let Some(socket) = socket {
+                    let shut = u8::from(!socket.reads) | u8::from(!socket.writes) << 1;
+                    to.attribute(SHUTDOWN, &[shut]);
+                    if !asked.v4 {
+                        to.attribute(ONLY_V6, &[u8::from(socket.options.only_v6)]);
+                    }
+                }
+            })
+        })
+    }
+}

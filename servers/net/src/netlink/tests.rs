@@ -1,0 +1,501 @@
+//! Netlink on the bench: what is told of `lo` and of sockets, what user 0 changes, who may not, thousands of things, and messages that nobody in his right mind sends.
+
+use super::message::{flag, word, Attributes, Builder, Message, DONE, ERROR, HEADER};
+use crate::address::Address;
+use crate::interface::{flag as iff, Device, LOOPBACK};
+use crate::packet::Packet;
+use crate::Net;
+use cairn_idl::errno::*;
+use cairn_idl::fs::{self, poll};
+use cairn_idl::net::{self, msg, with, INET, NETLINK, RAW, STREAM};
+use cairn_resmgr::fake::{Answer, Bench};
+use cairn_resmgr::Context;
+use cairn_rt::Portal;
+use proptest::prelude::*;
+
+const ROUTE: u64 = 0;
+const SOCK_DIAG: u64 = 4;
+const UEVENT: u64 = 15;
+/// A user, and a component, which has what its manifest gives it.
+const USER: u64 = 1000 | 1000 << 32;
+const SYSTEM: u64 = 0;
+
+fn random() -> u64 {
+    7
+}
+
+struct Nothing;
+impl Device for Nothing {
+    fn send(&mut self, _: &mut Context, _: Packet, _: Address) {}
+}
+
+fn bench(label: u64) -> Bench<Net> {
+    let mut b = Bench::new(Net::new(Some(Portal(9)), random), b"net:");
+    // Nobody is a process: what a component may its label says.
+    b.fake.service = Some(Box::new(|_, _| [u64::MAX; 8]));
+    b.label = label;
+    b.fake.time = 5_000_000_000;
+    b
+}
+
+fn call(b: &mut Bench<Net>, badge: u64, words: &[u64], out: &[u8], room: usize) -> Option<Answer> {
+    b.fake.pass = Some(0);
+    b.call(badge, words, out, room)
+}
+
+fn socket(b: &mut Bench<Net>, protocol: u64) -> u64 {
+    let answer = call(b, 0, &[net::SOCKET, NETLINK, RAW, protocol, 0], b"", 0).unwrap();
+    assert_eq!(answer.result(), 0);
+    answer.minted[0]
+}
+
+fn bind(b: &mut Bench<Net>, badge: u64, port: u32, groups: u32) -> i64 {
+    let low = u64::from(port) | u64::from(groups) << 32;
+    let words = [net::BIND, low, 0, NETLINK << 16];
+    call(b, badge, &words, b"", 0).unwrap().result()
+}
+
+fn send(b: &mut Bench<Net>, badge: u64, bytes: &[u8]) -> i64 {
+    let words = [net::SEND, with::ADDRESS, 0, 0, NETLINK << 16];
+    call(b, badge, &words, bytes, 0).unwrap().result()
+}
+
+fn request(kind: u16, flags: u16, fill: impl FnOnce(&mut Builder)) -> Vec<u8> {
+    let mut builder = Builder::new(4096).unwrap();
+    assert!(builder.message((kind, flags | flag::REQUEST, 77, 0), fill));
+    builder.bytes
+}
+
+/// The next datagram; None: nothing waits.
+fn next(b: &mut Bench<Net>, badge: u64) -> Option<Vec<u8>> {
+    let answer = call(b, badge, &[net::RECEIVE, msg::DONTWAIT], b"", 8192).unwrap();
+    match answer.result() {
+        count if count > 0 => Some(answer.bytes().to_vec()),
+        error => {
+            assert_eq!(error, -EAGAIN);
+            None
+        }
+    }
+}
+
+fn split(mut bytes: &[u8]) -> Vec<(u16, Vec<u8>)> {
+    let mut all = Vec::new();
+    while let Some((message, rest)) = Message::first(bytes) {
+        assert_eq!(message.seq, 77);
+        all.push((message.kind, message.body().to_vec()));
+        bytes = rest;
+    }
+    assert!(bytes.is_empty());
+    all
+}
+
+/// All that a dump brings, without its end.
+fn dump(b: &mut Bench<Net>, badge: u64, kind: u16, body: &[u8]) -> Vec<(u16, Vec<u8>)> {
+    let asked = request(kind, flag::DUMP, |to| to.put(body));
+    assert_eq!(send(b, badge, &asked), asked.len() as i64);
+    let mut all = Vec::new();
+    loop {
+        let bytes = next(b, badge).expect("an end");
+        assert!(bytes.len() <= super::PIECE);
+        all.extend(split(&bytes));
+        if all.last().is_some_and(|last| last.0 == DONE) {
+            all.pop();
+            assert_eq!(next(b, badge), None);
+            return all;
+        }
+    }
+}
+
+/// What a request is answered, as −errno.
+fn ask(b: &mut Bench<Net>, badge: u64, message: &[u8]) -> i64 {
+    assert_eq!(send(b, badge, message), message.len() as i64);
+    let bytes = next(b, badge).expect("an answer");
+    let (message, _) = Message::first(&bytes).unwrap();
+    assert_eq!(message.kind, ERROR);
+    i64::from(word(message.body(), 0) as i32)
+}
+
+const CHANGE: u16 = flag::ACK | flag::CREATE | flag::EXCL;
+
+fn new_address(number: u32, ip: [u8; 4], bits: u8) -> Vec<u8> {
+    request(20, CHANGE, |to| {
+        to.put(&[2, bits, 0, 0]);
+        to.put(&number.to_ne_bytes());
+        to.attribute(2, &ip);
+    })
+}
+
+fn route(
+    kind: u16,
+    flags: u16,
+    (ip, bits): ([u8; 4], u8),
+    fill: impl FnOnce(&mut Builder),
+) -> Vec<u8> {
+    request(kind, flags, |to| {
+        to.put(&[2, bits, 0, 0, 254, 3, 0, 1, 0, 0, 0, 0]);
+        to.attribute(1, &ip);
+        fill(to);
+    })
+}
+
+#[test]
+fn who_asks_is_told_of_the_loopback_interface() {
+    let mut b = bench(USER);
+    let s = socket(&mut b, ROUTE);
+    let links = dump(&mut b, s, 18, &[0; 16]);
+    assert_eq!(links.len(), 1);
+    let (kind, body) = &links[0];
+    let attributes = Attributes::behind(body, 16).unwrap();
+    assert_eq!(
+        (*kind, word(body, 4), attributes.get(3)),
+        (16, 1, Some(&b"lo\0"[..]))
+    );
+    assert_eq!(attributes.word(4), Ok(Some(65_536)));
+    let addresses = dump(&mut b, s, 22, &[0; 8]);
+    let heads: Vec<_> = addresses.iter().map(|of| of.1[..4].to_vec()).collect();
+    assert_eq!(heads, [[2, 8, 0x80, 254], [10, 128, 0x80, 254]]);
+    assert_eq!(dump(&mut b, s, 22, &[2, 0, 0, 0, 0, 0, 0, 0]).len(), 1);
+    // One by its name, and one that there is not.
+    let named = |name: &[u8]| {
+        request(18, 0, |to| {
+            to.put(&[0; 16]);
+            to.attribute(3, name);
+        })
+    };
+    send(&mut b, s, &named(b"lo\0"));
+    let answer = next(&mut b, s).unwrap();
+    assert_eq!(split(&answer)[0].0, 16);
+    assert_eq!(ask(&mut b, s, &named(b"eth7\0")), -ENODEV);
+    assert_eq!(
+        ask(&mut b, s, &request(18, 0, |to| to.put(&[0; 16]))),
+        -EINVAL
+    );
+    // The name of the socket, and of who sends.
+    let name = call(&mut b, s, &[net::NAME, 0], b"", 0).unwrap();
+    assert!(name.words[1] != 0 && name.words[3] == NETLINK << 16);
+}
+
+#[test]
+fn only_who_may_changes_something() {
+    let mut b = bench(USER);
+    let s = socket(&mut b, ROUTE);
+    assert_eq!(
+        ask(&mut b, s, &new_address(LOOPBACK, [127, 0, 0, 2], 8)),
+        -EPERM
+    );
+    let down = request(16, flag::ACK, |to| {
+        to.put(&[0; 4]);
+        to.put(&1u32.to_ne_bytes());
+        to.put(&[0, 0, 0, 0, 1, 0, 0, 0]);
+    });
+    assert_eq!(ask(&mut b, s, &down), -EPERM);
+    let to_lo = route(24, CHANGE, ([10, 0, 0, 0], 8), |to| to.number(4, 1));
+    assert_eq!(ask(&mut b, s, &to_lo), -EPERM);
+    // And to other programs.
+    let words = [net::SEND, with::ADDRESS, 5, 0, NETLINK << 16];
+    assert_eq!(call(&mut b, s, &words, &down, 0).unwrap().result(), -EPERM);
+    let words = [net::CONNECT, 5, 0, NETLINK << 16];
+    assert_eq!(call(&mut b, s, &words, b"", 0).unwrap().result(), -EPERM);
+    assert_eq!(
+        b.server.interfaces.get(LOOPBACK).unwrap().addresses().len(),
+        2
+    );
+}
+
+#[test]
+fn addresses_and_routes_come_and_go_and_are_told_of() {
+    let mut b = bench(SYSTEM);
+    let number =
+        b.server
+            .interfaces
+            .add(b"eth0", 1500, iff::UP | iff::BROADCAST, Box::new(Nothing));
+    let (s, listener) = (socket(&mut b, ROUTE), socket(&mut b, ROUTE));
+    assert_eq!(bind(&mut b, listener, 0, 0x10 | 0x40 | 1), 0);
+    assert_eq!(ask(&mut b, s, &new_address(number, [10, 1, 0, 5], 16)), 0);
+    assert_eq!(
+        ask(&mut b, s, &new_address(number, [10, 1, 0, 5], 16)),
+        -EEXIST
+    );
+    assert_eq!(ask(&mut b, s, &new_address(9, [10, 1, 0, 5], 16)), -ENODEV);
+    assert_eq!(
+        ask(&mut b, s, &new_address(number, [10, 1, 0, 5], 33)),
+        -EINVAL
+    );
+    let told = next(&mut b, listener).unwrap();
+    assert_eq!(Message::first(&told).unwrap().0.kind, 20);
+    let way = b
+        .server
+        .interfaces
+        .way(&Address::v4([10, 1, 7, 7]), 0)
+        .unwrap();
+    assert_eq!(
+        (way.interface, way.source),
+        (number, Address::v4([10, 1, 0, 5]))
+    );
+    assert!(b
+        .server
+        .interfaces
+        .is_broadcast(&Address::v4([10, 1, 255, 255])));
+    // By a gateway, which must be a neighbour.
+    let by = |gateway: [u8; 4]| {
+        route(24, CHANGE, ([10, 9, 0, 0], 16), |to| {
+            to.attribute(5, &gateway)
+        })
+    };
+    assert_eq!(ask(&mut b, s, &by([10, 2, 0, 1])), -ENETUNREACH);
+    assert_eq!(ask(&mut b, s, &by([10, 1, 0, 1])), 0);
+    assert_eq!(ask(&mut b, s, &by([10, 1, 0, 1])), -EEXIST);
+    let told = next(&mut b, listener).unwrap();
+    assert_eq!(Message::first(&told).unwrap().0.kind, 24);
+    let way = b
+        .server
+        .interfaces
+        .way(&Address::v4([10, 9, 7, 7]), 0)
+        .unwrap();
+    assert_eq!(
+        (way.next_hop, way.source),
+        (Address::v4([10, 1, 0, 1]), Address::v4([10, 1, 0, 5]))
+    );
+    let bad = route(24, CHANGE, ([10, 9, 0, 1], 16), |to| to.number(4, number));
+    assert_eq!(ask(&mut b, s, &bad), -EINVAL);
+    let replaced = route(
+        24,
+        flag::ACK | flag::REPLACE | flag::CREATE,
+        ([10, 9, 0, 0], 16),
+        |to| to.attribute(5, &[10, 1, 0, 2]),
+    );
+    assert_eq!(ask(&mut b, s, &replaced), 0);
+    assert_eq!(b.server.interfaces.routes().len(), 2);
+    let gone = |ip| route(25, flag::ACK, (ip, 16), |_| {});
+    assert_eq!(ask(&mut b, s, &gone([10, 8, 0, 0])), -ESRCH);
+    assert_eq!(ask(&mut b, s, &gone([10, 9, 0, 0])), 0);
+    // The link goes down, and comes again with the route to its neighbours.
+    let link = |flags: u8| {
+        request(16, flag::ACK, |to| {
+            to.put(&[0; 4]);
+            to.put(&number.to_ne_bytes());
+            to.put(&[flags, 0, 0, 0, 1, 0, 0, 0]);
+        })
+    };
+    assert_eq!(ask(&mut b, s, &link(0)), 0);
+    assert_eq!(
+        b.server.interfaces.way(&Address::v4([10, 1, 7, 7]), 0),
+        None
+    );
+    assert_eq!(ask(&mut b, s, &link(1)), 0);
+    assert!(b
+        .server
+        .interfaces
+        .way(&Address::v4([10, 1, 7, 7]), 0)
+        .is_some());
+    let deleted = request(21, flag::ACK, |to| {
+        to.put(&[2, 16, 0, 0]);
+        to.put(&number.to_ne_bytes());
+        to.attribute(2, &[10, 1, 0, 5]);
+    });
+    assert_eq!(ask(&mut b, s, &deleted), 0);
+    assert_eq!(ask(&mut b, s, &deleted), -EADDRNOTAVAIL);
+    assert!(b.server.interfaces.routes().is_empty());
+    assert!(!b.server.interfaces.is_own(&Address::v4([10, 1, 0, 5])));
+}
+
+#[test]
+fn thousands_are_told_of_piece_by_piece() {
+    let mut b = bench(SYSTEM);
+    let number = b
+        .server
+        .interfaces
+        .add(b"eth0", 1500, iff::UP, Box::new(Nothing));
+    let s = socket(&mut b, ROUTE);
+    for i in 0..1000u32 {
+        let [.., x, y] = i.to_be_bytes();
+        assert_eq!(ask(&mut b, s, &new_address(number, [10, x, y, 1], 24)), 0);
+    }
+    assert_eq!(dump(&mut b, s, 22, &[0; 8]).len(), 1002);
+    assert_eq!(dump(&mut b, s, 26, &[2; 12]).len(), 1000);
+    let way = b
+        .server
+        .interfaces
+        .way(&Address::v4([10, 3, 4, 9]), 0)
+        .unwrap();
+    assert_eq!(way.source, Address::v4([10, 3, 4, 1]));
+    // A second question while the first is answered.
+    let asked = request(22, flag::DUMP, |to| to.put(&[0; 8]));
+    send(&mut b, s, &asked);
+    send(&mut b, s, &asked);
+    let mut busy = 0;
+    while let Some(bytes) = next(&mut b, s) {
+        let of = |(kind, body): &(u16, Vec<u8>)| {
+            *kind == ERROR && word(body, 0) as i32 == -(EBUSY as i32)
+        };
+        busy += split(&bytes).iter().filter(|message| of(message)).count();
+    }
+    assert_eq!(busy, 1);
+}
+
+#[test]
+fn sockets_are_told_of() {
+    let mut b = bench(USER);
+    for i in 0..1000u64 {
+        let made = call(&mut b, 0, &[net::SOCKET, INET, STREAM, 0, 0], b"", 0).unwrap();
+        let [low, high] = Address::LOOPBACK_V4.words();
+        let words = [net::BIND, low, high, (5000 + i) | (INET << 16)];
+        assert_eq!(
+            call(&mut b, made.minted[0], &words, b"", 0)
+                .unwrap()
+                .result(),
+            0
+        );
+        let words = [net::LISTEN, 9];
+        assert_eq!(
+            call(&mut b, made.minted[0], &words, b"", 0)
+                .unwrap()
+                .result(),
+            0
+        );
+    }
+    // Among many that are not asked for.
+    for _ in 0..6000 {
+        let words = [net::SOCKET, INET, net::DATAGRAM, 0, 0];
+        assert_eq!(call(&mut b, 0, &words, b"", 0).unwrap().result(), 0);
+    }
+    let s = socket(&mut b, SOCK_DIAG);
+    let mut asked = [0; 56];
+    (asked[0], asked[1]) = (2, 6);
+    asked[4..8].copy_from_slice(&(1u32 << 10).to_ne_bytes());
+    let all = dump(&mut b, s, 20, &asked);
+    assert_eq!(all.len(), 1000);
+    let first = &all[0].1;
+    assert_eq!(
+        (first[0], first[1], &first[4..6]),
+        (2, 10, &5000u16.to_be_bytes()[..])
+    );
+    assert_eq!(
+        (&first[8..12], word(first, 60), word(first, 64)),
+        (&[127, 0, 0, 1][..], 9, 1000)
+    );
+    asked[4..8].fill(0);
+    assert!(dump(&mut b, s, 20, &asked).is_empty());
+    asked[0] = 1;
+    assert_eq!(
+        ask(&mut b, s, &request(20, flag::DUMP, |to| to.put(&asked))),
+        -ENOENT
+    );
+}
+
+#[test]
+fn names_groups_and_ends() {
+    let mut b = bench(USER);
+    let (s, t) = (socket(&mut b, UEVENT), socket(&mut b, UEVENT));
+    assert_eq!(bind(&mut b, s, 9, 1), 0);
+    assert_eq!(bind(&mut b, s, 9, 1), 0);
+    assert_eq!(bind(&mut b, s, 8, 1), -EINVAL);
+    assert_eq!(bind(&mut b, t, 9, 0), -EADDRINUSE);
+    assert_eq!(next(&mut b, s), None);
+    for badge in [s, t] {
+        b.close(badge);
+    }
+    assert!(b.server.netlinks.is_empty() && b.server.subscribers.is_empty());
+    let t = socket(&mut b, UEVENT);
+    assert_eq!(bind(&mut b, t, 9, 0), 0);
+    // Names of other families, both ways.
+    let words = [net::SEND, with::ADDRESS, 0, 0, INET << 16];
+    assert_eq!(call(&mut b, t, &words, b"", 0).unwrap().result(), -EINVAL);
+    let other = [net::SOCKET, net::INET6, net::DATAGRAM, 0, 0];
+    let other = call(&mut b, 0, &other, b"", 0).unwrap().minted[0];
+    let words = [net::SEND, with::ADDRESS, 0, 0, NETLINK << 16];
+    assert_eq!(
+        call(&mut b, other, &words, b"", 0).unwrap().result(),
+        -EAFNOSUPPORT
+    );
+    // Other protocols, other kinds of requests.
+    let words = [net::SOCKET, NETLINK, RAW, 9, 0];
+    assert_eq!(
+        call(&mut b, 0, &words, b"", 0).unwrap().result(),
+        -EPROTONOSUPPORT
+    );
+    for words in [[net::LISTEN, 1], [net::SHUTDOWN, 2], [net::ACCEPT, 0]] {
+        assert_eq!(
+            call(&mut b, t, &words, b"", 0).unwrap().result(),
+            -EOPNOTSUPP
+        );
+    }
+    let ready = call(&mut b, t, &[fs::POLL, poll::IN | poll::OUT], b"", 0);
+    assert!(ready.is_some());
+}
+
+#[test]
+fn what_is_not_read_is_bounded_and_its_loss_is_told() {
+    let mut b = bench(SYSTEM);
+    let number = b
+        .server
+        .interfaces
+        .add(b"eth0", 1500, iff::UP, Box::new(Nothing));
+    b.label = USER;
+    let listener = socket(&mut b, ROUTE);
+    assert_eq!(bind(&mut b, listener, 0, 0x10), 0);
+    b.label = SYSTEM;
+    let s = socket(&mut b, ROUTE);
+    for i in 0..3000u32 {
+        let [.., x, y] = i.to_be_bytes();
+        assert_eq!(ask(&mut b, s, &new_address(number, [10, x, y, 1], 24)), 0);
+    }
+    b.label = USER;
+    let words = [net::RECEIVE, msg::DONTWAIT];
+    let first = call(&mut b, listener, &words, b"", 8192).unwrap();
+    assert_eq!(first.result(), -ENOBUFS);
+    let mut count = 0;
+    while next(&mut b, listener).is_some() {
+        count += 1;
+    }
+    assert!((100..3000).contains(&count), "{count}");
+    // Who asks and never reads.
+    let asked = request(18, 0, |to| {
+        to.put(&[0; 4]);
+        to.put(&[1, 0, 0, 0]);
+        to.put(&[0; 8]);
+    });
+    for _ in 0..1000 {
+        send(&mut b, listener, &asked);
+    }
+    let (held, limit) = (b.fake.charged.values().sum::<i64>() * 4096, 1 << 20);
+    assert!(held < limit, "{held}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    /// Whatever it says of itself: it is answered or passed over, and the socket goes on.
+    #[test]
+    fn hostile_messages(
+        parts in proptest::collection::vec(
+            (0u16..40, any::<u16>(), proptest::collection::vec(any::<u8>(), 0..80), -20i32..60),
+            1..4,
+        ),
+        diag in any::<bool>(),
+        root in any::<bool>(),
+    ) {
+        let mut b = bench(if root { SYSTEM } else { USER });
+        b.server.interfaces.add(b"eth0", 1500, iff::UP, Box::new(Nothing));
+        let s = socket(&mut b, if diag { SOCK_DIAG } else { ROUTE });
+        let mut bytes = Vec::new();
+        for (kind, flags, body, error) in parts {
+            let length = (HEADER + body.len()) as i32 + error.min(8) / 4 * i32::from(error > 30);
+            bytes.extend_from_slice(&length.to_ne_bytes());
+            bytes.extend_from_slice(&kind.to_ne_bytes());
+            bytes.extend_from_slice(&(flags | 1).to_ne_bytes());
+            bytes.extend_from_slice(&[77, 0, 0, 0, 0, 0, 0, 0]);
+            bytes.extend_from_slice(&body);
+            bytes.resize(bytes.len().next_multiple_of(4), 0);
+        }
+        send(&mut b, s, &bytes);
+        for _ in 0..200 {
+            let answer = call(&mut b, s, &[net::RECEIVE, msg::DONTWAIT], b"", 8192).unwrap();
+            if answer.result() == -EAGAIN {
+                break;
+            }
+        }
+        let link = dump(&mut b, s, if diag { 20 } else { 18 }, &[2, 6].iter().copied().chain([0; 54]).collect::<Vec<_>>());
+        prop_assert!(diag || link.len() == 2);
+    }
+}
