@@ -7,6 +7,7 @@
 extern crate alloc;
 
 pub mod arp;
+pub mod autoconf;
 pub mod dhcp;
 pub mod fragments;
 pub mod frame;

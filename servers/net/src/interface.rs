@@ -149,6 +149,8 @@ impl Own {
             scope: match address.is_loopback() {
                 true => scope::HOST,
                 false if near => scope::LINK,
+                // fec0::/10
+                false if address.0[0] == 0xfe => scope::SITE,
                 false => scope::UNIVERSE,
             },
             flags: PERMANENT,
@@ -416,6 +418,19 @@ impl Interfaces {
             }
         }
         Ok(())
+    }
+
+    /// An address that there is has other times now. False: there is none.
+    pub fn renew_address(&mut self, number: u32, own: &Own) -> bool {
+        let interface = self.all.iter_mut().find(|of| of.number == number);
+        let mut all = interface.into_iter().flat_map(|of| &mut of.addresses);
+        match all.find(|of| of.address == own.address) {
+            Some(known) => {
+                (known.preferred, known.valid) = (own.preferred, own.valid);
+                true
+            }
+            None => false,
+        }
     }
 
     /// It goes, with the route to its neighbours if it was the last one there.

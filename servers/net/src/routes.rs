@@ -14,6 +14,7 @@ pub mod origin {
 /// How far away what it leads to is (RT_SCOPE_).
 pub mod scope {
     pub const UNIVERSE: u8 = 0;
+    pub const SITE: u8 = 200;
     pub const LINK: u8 = 253;
     pub const HOST: u8 = 254;
 }

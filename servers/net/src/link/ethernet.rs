@@ -3,10 +3,11 @@
 use super::{for_dhcp, Change};
 use crate::address::Address;
 use crate::interface::{Device, Neighbour, Own};
-use crate::packet::{protocol, Header, Packet, IPV4};
+use crate::packet::{protocol, Header, Packet, IPV4, IPV6};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use cairn_ethernet::arp::{Due, Neighbours, Next, Standing};
+use cairn_ethernet::autoconf::{self, kind, Autoconf, Ip6, Message};
 use cairn_ethernet::dhcp::{self, Client, Event};
 use cairn_ethernet::fragments::{checksum, Fragments, Outcome};
 use cairn_ethernet::frame::{self, Arp, Kind, HEADER};
@@ -17,6 +18,8 @@ use cairn_tcp::time::Time;
 
 /// Frames that are taken in together, whatever they are; then others have their turn.
 const ROUND: usize = 64;
+/// The group of routers that want to know who listens to what.
+const LISTENERS: Ip6 = [0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x16];
 /// Frames that wait for room at the port.
 const BACKLOG: usize = 512;
 
@@ -35,6 +38,11 @@ pub trait Port {
 pub struct Ethernet<P> {
     port: P,
     neighbours: Neighbours<Packet>,
+    neighbours6: Neighbours<Packet, Ip6>,
+    autoconf: Autoconf,
+    own6: BTreeSet<Ip6>,
+    /// When groups were reported last.
+    reported: u64,
     fragments: Fragments,
     client: Client,
     random: fn() -> u64,
@@ -57,6 +65,16 @@ impl<P: Port> Ethernet<P> {
     pub fn new(port: P, random: fn() -> u64) -> Ethernet<P> {
         Ethernet {
             neighbours: Neighbours::default(),
+            neighbours6: Neighbours::default(),
+            autoconf: {
+                let mut autoconf = Autoconf::new(port.mac());
+                if port.is_up() {
+                    autoconf.start(0);
+                }
+                autoconf
+            },
+            own6: BTreeSet::new(),
+            reported: 0,
             fragments: Fragments::default(),
             client: Client::new(port.mac(), 0),
             random,
@@ -249,10 +267,197 @@ impl<P: Port> Ethernet<P> {
         }
     }
 
+    fn missing(&mut self, packets: Vec<Packet>) {
+        if self.changes.try_reserve(packets.len()).is_ok() {
+            self.changes
+                .extend(packets.into_iter().map(Change::Unreachable));
+        }
+    }
+
+    // ---- IPv6
+
+    fn send_to_neighbour6(&mut self, packet: Packet, ip: Ip6) {
+        match self.neighbours6.send(self.now, ip, packet) {
+            Next::Send { to, packet, ask } => {
+                self.put_packet(packet, to);
+                if ask {
+                    self.ask6(ip, Some(to));
+                }
+            }
+            Next::Wait { ask: true } => self.ask6(ip, None),
+            Next::Wait { ask: false } | Next::Drop(_) => {}
+        }
+    }
+
+    fn ask6(&mut self, ip: Ip6, known: Option<Mac>) {
+        let nearest = self.own6.range(..=ip).next_back().or(self.own6.first());
+        let Some(source) = nearest.copied() else {
+            return;
+        };
+        let to = known.map(|_| ip);
+        let question = Message::solicitation(source, ip, to, self.port.mac());
+        self.put_message(&question, known);
+    }
+
+    /// A message of ICMPv6, to this station, or to whom its destination means.
+    fn put_message(&mut self, message: &Message, to: Option<Mac>) {
+        let header = Header {
+            source: Address(message.source),
+            destination: Address(message.destination),
+            protocol: protocol::ICMP_V6,
+            ttl: 255,
+            ..Header::default()
+        };
+        let Some(mut packet) = Packet::new(&header, message.length, 0) else {
+            return;
+        };
+        let body = packet.extend(message.length);
+        body.copy_from_slice(message.body());
+        let sum = crate::packet::checksum(&header, body);
+        body[2..4].copy_from_slice(&sum.to_be_bytes());
+        match to.or_else(|| self.group(&header.destination)) {
+            Some(mac) => self.put_packet(packet, mac),
+            None => self.send_to_neighbour6(packet, message.destination),
+        }
+    }
+
+    /// This machine listens to a group (RFC 3810): one record of MLDv2, to all routers that care, behind a header that tells them to look.
+    fn put_report(&mut self, group: Ip6) {
+        const ALERT: [u8; 8] = [protocol::ICMP_V6, 0, 5, 2, 0, 0, 1, 0];
+        const REPORT: usize = 28;
+        let near = autoconf::is_link_local;
+        let source = self.own6.iter().find(|own| near(own)).copied();
+        let header = Header {
+            source: Address(source.unwrap_or_default()),
+            destination: Address(LISTENERS),
+            ttl: 1,
+            ..Header::default()
+        };
+        let Some(mut packet) = Packet::new(&header, ALERT.len() + REPORT, 0) else {
+            return;
+        };
+        let mut body = [0; REPORT];
+        // Change to exclude none.
+        (body[0], body[7], body[8]) = (143, 1, 4);
+        body[12..].copy_from_slice(&group);
+        let header = Header {
+            protocol: protocol::ICMP_V6,
+            ..header
+        };
+        let sum = crate::packet::checksum(&header, &body);
+        body[2..4].copy_from_slice(&sum.to_be_bytes());
+        packet.push(&ALERT);
+        packet.push(&body);
+        self.put_packet(packet, frame::group_v6(LISTENERS));
+    }
+
+    fn look_at_autoconf(&mut self) {
+        while let Some(message) = self.autoconf.messages.pop_front() {
+            // (A question from nobody is about an address that is new.)
+            if message.source == Ip6::default() {
+                self.put_report(message.destination);
+            }
+            self.put_message(&message, None);
+        }
+        while let Some(event) = self.autoconf.events.pop_front() {
+            if self.changes.try_reserve(1).is_ok() {
+                self.changes.push_back(Change::Found(event));
+            }
+        }
+    }
+
+    /// Messages about neighbours, routers and groups end here. False: it is none of them.
+    fn discovery(&mut self, packet: &[u8], from: Mac) -> bool {
+        let Some((head, rest)) = packet.split_first_chunk::<IPV6>() else {
+            return false;
+        };
+        let length = usize::from(u16::from_be_bytes([head[4], head[5]]));
+        let (Some(body), 6) = (rest.get(..length), head[0] >> 4) else {
+            return false;
+        };
+        let address = |at: usize| head[at..].first_chunk::<16>().copied().unwrap_or_default();
+        let (source, destination) = (address(8), address(24));
+        // A question about groups: at most once a second.
+        if head[6] == 0 {
+            let asked = body.first() == Some(&protocol::ICMP_V6) && body.get(8) == Some(&130);
+            if asked && self.now.saturating_sub(self.reported) >= cairn_ethernet::SECOND {
+                self.reported = self.now;
+                let groups: Vec<Ip6> = self.own6.iter().take(autoconf::MOST).copied().collect();
+                for own in groups {
+                    self.put_report(autoconf::solicited_group(&own));
+                }
+            }
+            return asked;
+        }
+        let kind = match (head[6], body.first()) {
+            (protocol::ICMP_V6, Some(kind @ 133..=137)) => *kind,
+            _ => return false,
+        };
+        let header = Header {
+            source: Address(source),
+            destination: Address(destination),
+            protocol: protocol::ICMP_V6,
+            ..Header::default()
+        };
+        // From elsewhere it would have a smaller limit.
+        let right = head[7] == 255 && body.len() >= 24 || kind == kind::ROUTER_ADVERTISEMENT;
+        let sum = || crate::packet::checksum(&header, body);
+        if !right || head[7] != 255 || body.len() < 16 || body[1] != 0 || sum() != 0 {
+            return true;
+        }
+        let target = body.get(8..24).and_then(|bytes| bytes.first_chunk::<16>());
+        match (kind, target) {
+            (kind::ROUTER_ADVERTISEMENT, _) => {
+                if let Some(mac) = autoconf::hardware_in(&body[16..], 1) {
+                    self.heard6(source, mac);
+                }
+                self.autoconf.announced(self.now, &source, body);
+                self.autoconf.due(self.now);
+            }
+            (kind::SOLICITATION, Some(target)) => self.solicited(source, target, &body[24..], from),
+            (kind::ADVERTISEMENT, Some(target)) => {
+                self.autoconf.claimed(target);
+                if let Some(mac) = autoconf::hardware_in(&body[24..], 2) {
+                    self.heard6(*target, mac);
+                }
+            }
+            _ => {}
+        }
+        true
+    }
+
+    fn heard6(&mut self, ip: Ip6, mac: Mac) {
+        if self.own6.contains(&ip) {
+            return;
+        }
+        for packet in self.neighbours6.heard(self.now, ip, mac) {
+            self.put_packet(packet, mac);
+        }
+    }
+
+    /// Somebody asks for an address, or (from nobody) would like to have it.
+    fn solicited(&mut self, source: Ip6, target: &Ip6, options: &[u8], from: Mac) {
+        let nobody = source == Ip6::default();
+        if nobody && from != self.port.mac() {
+            self.autoconf.claimed(target);
+        }
+        let mac = autoconf::hardware_in(options, 1).filter(|_| !nobody);
+        if let Some(mac) = mac {
+            self.heard6(source, mac);
+        }
+        if !self.own6.contains(target) || self.own6.contains(&source) {
+            return;
+        }
+        let to = (!nobody).then_some(source);
+        let answer = Message::advertisement(*target, to, self.port.mac());
+        self.put_message(&answer, mac.or(to.map(|_| from)));
+    }
+
     fn look_at_carrier(&mut self) {
         let up = self.is_up();
         if up && !self.was_up {
             self.client.carrier(self.now);
+            self.autoconf.start(self.now);
         }
         self.was_up = up;
     }
@@ -264,8 +469,7 @@ impl<P: Port> Device for Ethernet<P> {
         match (self.group(&next_hop), next_hop.as_v4()) {
             (Some(mac), _) => self.put_packet(packet, mac),
             (None, Some(ip)) => self.send_to_neighbour(packet, ip),
-            // Neighbours of IPv6 are not looked for yet.
-            (None, None) => {}
+            (None, None) => self.send_to_neighbour6(packet, next_hop.0),
         }
     }
 
@@ -274,7 +478,7 @@ impl<P: Port> Device for Ethernet<P> {
         while self.budget > 0 {
             let mut bytes = self.port.receive()?;
             self.budget -= 1;
-            let Some((to, _, kind)) = frame::parse(&bytes) else {
+            let Some((to, from, kind)) = frame::parse(&bytes) else {
                 continue;
             };
             if !self.wanted || !frame::is_for(to, self.port.mac()) {
@@ -282,7 +486,13 @@ impl<P: Port> Device for Ethernet<P> {
             }
             match kind {
                 Kind::Arp => self.arp_arrives(&bytes[HEADER..]),
-                Kind::Ipv6 => {}
+                Kind::Ipv6 => {
+                    if self.discovery(&bytes[HEADER..], from) {
+                        self.look_at_autoconf();
+                        continue;
+                    }
+                    return Some(Packet::received(bytes, HEADER));
+                }
                 Kind::Ipv4 => {
                     let mut start = HEADER;
                     match self.fragments.arrives(self.now, &bytes[HEADER..]) {
@@ -314,15 +524,20 @@ impl<P: Port> Device for Ethernet<P> {
         while let Some(due) = self.neighbours.due(self.now) {
             match due {
                 Due::Ask(ip, known) => self.ask(ip, known),
-                Due::Unreachable(_, packets) => {
-                    if self.changes.try_reserve(packets.len()).is_ok() {
-                        self.changes
-                            .extend(packets.into_iter().map(Change::Unreachable));
-                    }
-                }
+                Due::Unreachable(_, packets) => self.missing(packets),
+            }
+        }
+        while let Some(due) = self.neighbours6.due(self.now) {
+            match due {
+                Due::Ask(ip, known) => self.ask6(ip, known),
+                Due::Unreachable(_, packets) => self.missing(packets),
             }
         }
         self.fragments.time_passes(self.now);
+        if self.is_up() {
+            self.autoconf.due(self.now);
+            self.look_at_autoconf();
+        }
         if self.is_up() {
             let random = (self.random)() as u32;
             let (message, event) = self.client.due(self.now, random);
@@ -340,12 +555,13 @@ impl<P: Port> Device for Ethernet<P> {
             return Time(self.now + 1);
         }
         let client = match self.is_up() {
-            true => self.client.deadline(),
+            true => self.client.deadline().min(self.autoconf.deadline()),
             false => NEVER,
         };
         let first = self
             .neighbours
             .deadline()
+            .min(self.neighbours6.deadline())
             .min(self.fragments.deadline())
             .min(client);
         Time(first)
@@ -366,6 +582,10 @@ impl<P: Port> Device for Ethernet<P> {
     fn set_up(&mut self, up: bool) {
         self.wanted = up;
         self.look_at_carrier();
+        if !up {
+            self.autoconf.stop();
+            self.look_at_autoconf();
+        }
     }
 
     fn most(&self) -> u32 {
@@ -379,9 +599,12 @@ impl<P: Port> Device for Ethernet<P> {
     fn addresses(&mut self, own: &[Own]) {
         self.own.clear();
         self.all.clear();
+        self.own6.clear();
         for of in own {
             if let Some(ip) = of.address.as_v4() {
                 self.own.insert(ip, of.bits);
+            } else {
+                self.own6.insert(of.address.0);
             }
             if let Some(ip) = of.broadcast.and_then(|all| all.as_v4()) {
                 self.all.insert(ip);
@@ -390,24 +613,35 @@ impl<P: Port> Device for Ethernet<P> {
     }
 
     fn neighbour(&self, at: usize) -> Option<Neighbour> {
-        let (ip, standing) = self.neighbours.nth(self.now, at)?;
-        Some(described(Address::v4(ip), standing))
+        if let Some((ip, standing)) = self.neighbours.nth(self.now, at) {
+            return Some(described(Address::v4(ip), standing));
+        }
+        let at = at.checked_sub(self.neighbours.len())?;
+        let (ip, standing) = self.neighbours6.nth(self.now, at)?;
+        Some(described(Address(ip), standing))
     }
 
     fn neighbour_of(&self, address: &Address) -> Option<Neighbour> {
-        let standing = self.neighbours.get(self.now, address.as_v4()?)?;
-        Some(described(*address, standing))
+        let standing = match address.as_v4() {
+            Some(ip) => self.neighbours.get(self.now, ip),
+            None => self.neighbours6.get(self.now, address.0),
+        };
+        Some(described(*address, standing?))
     }
 
     fn set_neighbour(&mut self, address: &Address, mac: Option<Mac>) -> bool {
-        let Some(ip) = address.as_v4() else {
-            return false;
-        };
         let Some(mac) = mac else {
-            self.neighbours.forget(ip);
+            match address.as_v4() {
+                Some(ip) => self.neighbours.forget(ip),
+                None => self.neighbours6.forget(address.0),
+            }
             return true;
         };
-        let Some(waited) = self.neighbours.fix(ip, mac) else {
+        let waited = match address.as_v4() {
+            Some(ip) => self.neighbours.fix(ip, mac),
+            None => self.neighbours6.fix(address.0, mac),
+        };
+        let Some(waited) = waited else {
             return false;
         };
         for packet in waited {

@@ -8,13 +8,15 @@ pub mod native;
 mod tests;
 
 use crate::address::Address;
-use crate::interface::{flag, Device, Own};
+use crate::interface::{flag, Device, Own, NO_PREFIX_ROUTE};
 use crate::packet::Packet;
 use crate::routes::{origin, Route};
 use crate::server::Net;
 use crate::timers::Owner;
 use alloc::boxed::Box;
+use cairn_ethernet::autoconf::Event;
 use cairn_ethernet::dhcp::Lease;
+use cairn_ethernet::NEVER;
 use cairn_resmgr::Context;
 use cairn_rt::{log, Received};
 use cairn_tcp::time::Time;
@@ -33,6 +35,8 @@ const CARRIER: u32 = flag::RUNNING | flag::LOWER_UP;
 pub enum Change {
     Configured(Lease),
     Lost,
+    /// Of IPv6.
+    Found(Event),
     /// The neighbour that this packet was for does not answer.
     Unreachable(Packet),
 }
@@ -107,6 +111,7 @@ impl Net {
                 Change::Unreachable(packet) => self.neighbour_missing(cx, &packet),
                 Change::Configured(lease) => self.change_address(cx, number, Some(lease)),
                 Change::Lost => self.change_address(cx, number, None),
+                Change::Found(event) => self.found(cx, number, &event),
             }
         }
         self.look_at_carrier(cx, number);
@@ -134,6 +139,48 @@ impl Net {
             let device = self.device(link.interface);
             let next = device.map_or(Time::NEVER, |device| device.deadline());
             self.timers.set(link.timer, next);
+        }
+    }
+
+    /// Addresses and the router of IPv6.
+    fn found(&mut self, cx: &mut Context, number: u32, event: &Event) {
+        match *event {
+            Event::Address {
+                address,
+                bits,
+                near,
+                preferred,
+                valid,
+            } => {
+                let mut own = Own::new(Address(address), u32::from(bits));
+                if valid != NEVER {
+                    (own.flags, own.preferred, own.valid) = (0, preferred, valid);
+                }
+                if !near {
+                    own.flags |= NO_PREFIX_ROUTE;
+                }
+                if !self.interfaces.renew_address(number, &own) {
+                    let _ = self.bring_address(cx, number, own);
+                }
+            }
+            Event::Gone { address, bits } => {
+                self.drop_address(cx, number, &Address(address), u32::from(bits));
+            }
+            Event::Router(router) => {
+                self.drop_routes(cx, |of| (of.interface, of.origin) == (number, origin::RA));
+                if let Some(router) = router {
+                    let route = Route {
+                        prefix: Address::ANY,
+                        bits: 0,
+                        interface: number,
+                        gateway: Some(Address(router)),
+                        metric: 1024,
+                        origin: origin::RA,
+                        ..Route::default()
+                    };
+                    self.bring_route(cx, route);
+                }
+            }
         }
     }
 

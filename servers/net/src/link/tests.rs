@@ -121,8 +121,17 @@ impl Game {
         self.bench.time_out();
     }
 
+    /// The next frame that it has sent, but for those of IPv6.
     fn sent(&mut self) -> Option<Vec<u8>> {
-        self.cable.0.borrow_mut().from.pop_front()
+        self.sent_of(false)
+    }
+
+    fn sent_of(&mut self, v6: bool) -> Option<Vec<u8>> {
+        let from = &mut self.cable.0.borrow_mut().from;
+        let at = from
+            .iter()
+            .position(|frame| (frame[12..14] == [0x86, 0xdd]) == v6)?;
+        from.remove(at)
     }
 
     fn arrive(&mut self, to: Mac, kind: Kind, bytes: &[u8]) {
@@ -427,7 +436,8 @@ fn a_lease_that_nobody_renews_is_lost_with_its_routes() {
         }
     }
     assert!(!game.bench.server.interfaces.is_own(&Address::v4(OWN)));
-    assert!(game.bench.server.interfaces.routes().is_empty());
+    let mut routes = game.bench.server.interfaces.routes().iter();
+    assert!(routes.all(|route| !route.prefix.is_v4()));
     assert_eq!(game.send(socket, [8, 8, 8, 8], b"x"), -101, "ENETUNREACH");
     // Without a carrier nothing is asked.
     game.cable.0.borrow_mut().down = true;
@@ -438,4 +448,170 @@ fn a_lease_that_nobody_renews_is_lost_with_its_routes() {
     game.pulse();
     game.pass(0);
     assert!(game.sent().is_some());
+}
+
+const ROUTER6: [u8; 16] = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2];
+const LOCAL6: [u8; 16] = [
+    0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0x50, 0x54, 0, 0xff, 0xfe, 0x12, 0x34, 0x56,
+];
+
+/// A message of ICMPv6.
+fn message6(source: [u8; 16], destination: [u8; 16], limit: u8, body: &[u8]) -> Vec<u8> {
+    let header = Header {
+        source: Address(source),
+        destination: Address(destination),
+        protocol: protocol::ICMP_V6,
+        ttl: limit,
+        ..Header::default()
+    };
+    let mut packet = Packet::new(&header, body.len(), 0).unwrap();
+    let own = packet.extend(body.len());
+    own.copy_from_slice(body);
+    own[2..4].fill(0);
+    let sum = crate::packet::checksum(&header, own);
+    own[2..4].copy_from_slice(&sum.to_be_bytes());
+    packet.bytes().to_vec()
+}
+
+fn announcement() -> Vec<u8> {
+    let mut body = vec![134, 0, 0, 0, 64, 0, 7, 8];
+    body.extend([0; 8]);
+    body.extend([
+        3, 4, 64, 0xc0, 0, 1, 0x51, 0x80, 0, 0, 0x38, 0x40, 0, 0, 0, 0,
+    ]);
+    body.extend([0xfe, 0xc0]);
+    body.extend([0; 14]);
+    body
+}
+
+/// With addresses of IPv6 as well.
+fn configured6() -> Game {
+    let mut game = Game::configured();
+    game.pass(1_000_000_000);
+    game.pass(0);
+    let all = cairn_ethernet::autoconf::ALL_NODES;
+    let group = frame::group_v6(all);
+    game.arrive(
+        group,
+        Kind::Ipv6,
+        &message6(ROUTER6, all, 64, &announcement()),
+    );
+    game.pass(2_000_000_000);
+    let own = &game.bench.server.interfaces;
+    assert_eq!(own.get(2).unwrap().addresses().len(), 2, "none from afar");
+    game.arrive(
+        group,
+        Kind::Ipv6,
+        &message6(ROUTER6, all, 255, &announcement()),
+    );
+    game.pass(0);
+    game.pass(1_000_000_000);
+    while game.sent_of(true).is_some() {}
+    game
+}
+
+#[test]
+fn ipv6_has_addresses_and_neighbours() {
+    let mut game = Game::configured();
+    let report = game.sent_of(true).expect("a report");
+    assert_eq!((report[HEADER + 6], report[HEADER + 48]), (0, 143));
+    let probe = game.sent_of(true).expect("a question");
+    assert_eq!(
+        (probe[HEADER + 40], &probe[HEADER + 48..HEADER + 64]),
+        (135, &LOCAL6[..])
+    );
+    let mut game = configured6();
+    let interfaces = &game.bench.server.interfaces;
+    let mut wide = LOCAL6;
+    wide[..2].copy_from_slice(&[0xfe, 0xc0]);
+    assert!(interfaces.is_own(&Address(LOCAL6)) && interfaces.is_own(&Address(wide)));
+    let mut host = [0; 16];
+    (host[0], host[1], host[15]) = (0xfe, 0xc0, 2);
+    let way = interfaces.way(&Address(host), 0).unwrap();
+    assert_eq!((way.source, way.next_hop), (Address(wide), Address(host)));
+    let mut far = host;
+    (far[0], far[1]) = (0x20, 1);
+    let way = interfaces.way(&Address(far), 0).unwrap();
+    assert_eq!(
+        (way.source, way.next_hop),
+        (Address(wide), Address(ROUTER6))
+    );
+    // It is asked who has it, and the packet goes there.
+    game.bench.fake.pass = Some(0);
+    let words = [net::SOCKET, net::INET6, DATAGRAM, 0, 0];
+    let socket = game.bench.call(0, &words, b"", 0).unwrap().minted[0];
+    let [low, high] = Address(host).words();
+    let words = [
+        net::SEND,
+        msg::DONTWAIT | with::ADDRESS,
+        low,
+        high,
+        9 | net::INET6 << 16,
+    ];
+    assert_eq!(game.call(socket, &words, b"hello"), 5);
+    let question = game.sent_of(true).expect("a question");
+    assert_eq!(
+        (question[HEADER + 40], &question[HEADER + 48..HEADER + 64]),
+        (135, &host[..])
+    );
+    let mut answer = vec![136, 0, 0, 0, 0x60, 0, 0, 0];
+    answer.extend(host);
+    answer.extend([2, 1]);
+    answer.extend(ROUTER.0);
+    game.arrive(MAC, Kind::Ipv6, &message6(host, wide, 255, &answer));
+    let frame = game.sent_of(true).expect("the packet");
+    assert_eq!(
+        (&frame[..6], &frame[frame.len() - 5..]),
+        (&ROUTER.0[..], &b"hello"[..])
+    );
+    // Who asks for this machine is told.
+    let mut question = vec![135, 0, 0, 0, 0, 0, 0, 0];
+    question.extend(wide);
+    question.extend([1, 1]);
+    question.extend(ROUTER.0);
+    game.arrive(MAC, Kind::Ipv6, &message6(host, wide, 255, &question));
+    let answer = game.sent_of(true).expect("an answer");
+    assert_eq!((answer[HEADER + 40], answer[HEADER + 44]), (136, 0x60));
+    game.arrive(MAC, Kind::Ipv6, &message6(host, wide, 64, &question));
+    assert_eq!(game.sent_of(true), None, "not from afar");
+    // An echo.
+    let echo = [128, 0, 0, 0, 1, 2, 3, 4, 5];
+    game.arrive(MAC, Kind::Ipv6, &message6(host, wide, 64, &echo));
+    assert_eq!(game.sent_of(true).expect("an answer")[HEADER + 40], 129);
+}
+
+#[test]
+fn floods_of_discovery_change_nothing() {
+    let mut game = configured6();
+    let mut word = 5u64;
+    for round in 0..5000u32 {
+        let mut body = vec![133 + (round % 5) as u8, 0, 0, 0, 0, 0, 0, 0];
+        for _ in 0..round % 70 {
+            word = word.wrapping_mul(6364136223846793005).wrapping_add(1);
+            body.push((word >> 40) as u8);
+        }
+        let mut source = ROUTER6;
+        source[12..].copy_from_slice(&(word as u32).to_be_bytes());
+        let mut whole = vec![0; HEADER];
+        frame::write_header(&mut whole, MAC, ROUTER.0, Kind::Ipv6);
+        whole.extend(message6(source, LOCAL6, 255, &body));
+        game.cable.0.borrow_mut().to.push_back(whole);
+        if round % 50 == 0 {
+            game.pulse();
+            game.pass(1000);
+        }
+    }
+    let addresses = game
+        .bench
+        .server
+        .interfaces
+        .get(2)
+        .unwrap()
+        .addresses()
+        .len();
+    assert!(
+        addresses <= 1 + cairn_ethernet::autoconf::MOST,
+        "{addresses}"
+    );
+    assert!(game.bench.server.interfaces.is_own(&Address(LOCAL6)));
 }
