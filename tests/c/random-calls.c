@@ -43,11 +43,12 @@ static long argument(void) {
     }
 }
 
-/* Never: what ends or copies the caller, waits for ever, or signals the whole user. */
+/* Never: what ends or copies the caller, waits for ever (as who is traced does at each signal), or signals the whole user. */
 static int excluded(long n) {
     switch (n) {
     case SYS_exit: case SYS_exit_group: case SYS_fork: case SYS_vfork: case SYS_clone: case SYS_clone3: case SYS_kill: case SYS_tkill: case SYS_tgkill:
     case SYS_pause: case SYS_rt_sigsuspend: case SYS_reboot: case SYS_rt_sigqueueinfo: case SYS_rt_tgsigqueueinfo: case SYS_pidfd_send_signal: case SYS_execve: case SYS_execveat:
+    case SYS_ptrace:
         return 1;
     }
     return 0;

@@ -30,4 +30,5 @@ pub mod strace;
 pub mod table;
 pub mod text;
 pub mod time;
+pub mod trace;
 pub mod user_space;

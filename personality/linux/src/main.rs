@@ -14,6 +14,7 @@ pub struct Header {
     start: unsafe extern "C" fn(*const u8) -> !,
     syscall_entry: unsafe extern "C" fn(),
     upcall_entry: unsafe extern "C" fn(),
+    traced_entry: unsafe extern "C" fn(),
 }
 
 const MAGIC: u64 = 0x5855_4e49_4c4e_5243;
@@ -26,6 +27,7 @@ pub static HEADER: Header = Header {
     start: start::start,
     syscall_entry: entry::personality_syscall_entry,
     upcall_entry: entry::personality_upcall_entry,
+    traced_entry: entry::personality_traced_entry,
 };
 
 struct TheHeap;

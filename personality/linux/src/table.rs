@@ -116,6 +116,7 @@ static CALLS: &[(usize, &str, Handler)] = &[
     (98, "getrusage", scheduling::getrusage),
     (99, "sysinfo", system::sysinfo),
     (100, "times", clocks::times),
+    (101, "ptrace", ptrace::ptrace),
     (102, "getuid", ids::getuid),
     (103, "syslog", system::syslog),
     (104, "getgid", ids::getgid),

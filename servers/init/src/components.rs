@@ -353,7 +353,7 @@ impl Components {
 
     fn write_into(&self, id: Id, address: u64, bytes: &[u8]) -> Result<(), String> {
         self.vm()
-            .write_into(id, address, bytes)
+            .write_into(id, address, 0, bytes)
             .map_err(|why| format!("writing {address:#x}: {why}"))?;
         Ok(())
     }

@@ -86,7 +86,7 @@ impl<S: System> Manager<S> {
         let words = &message.words;
         let has = |roles: u64| message.badge & roles != 0;
         match words[0] {
-            FORK..=LIFE_NUMBER => {}
+            FORK..=LIFE_NUMBER | TRACE..=TRACE_MEMORY => {}
             IDS_OF..=FOLLOW | CGROUP_MAKE..=FILES_LIMIT_OF => return self.outside(message),
             _ => return Err(ENOSYS),
         }
@@ -169,6 +169,10 @@ impl<S: System> Manager<S> {
             ADJUST_CLOCK => self.adjust_clock(message, slot),
             SIGNAL_LIFE => self.signal_life(message, slot),
             LIFE_NUMBER => self.life_number(slot, words[1]),
+            TRACE => self.trace(message, slot),
+            TRACE_STOP => self.trace_stop(message, slot),
+            TRACE_VFORK => self.trace_vfork(message, slot),
+            TRACE_MEMORY => self.trace_memory(message, slot),
             _ => Err(ENOSYS),
         }
     }

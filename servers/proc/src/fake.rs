@@ -23,6 +23,7 @@ pub struct FakeDomain {
     pub watch: u64,
     pub start: Start,
     pub slots: Vec<u32>,
+    pub traced: bool,
     /// Processor time, beside what it takes to begin.
     pub cpu: u64,
 }
@@ -241,6 +242,17 @@ impl System for Fake {
         record.watch = watch;
         Ok(())
     }
+    fn turn(&mut self, domain: Domain, _: Entries, traced: bool) {
+        self.of(domain).traced = traced;
+    }
+    fn read_from(&mut self, _: Id, _: u64, into: &mut [u8]) -> Result<usize, Errno> {
+        into.fill(7);
+        Ok(into.len())
+    }
+    fn write_for_tracer(&mut self, _: Id, address: u64, bytes: &[u8]) -> Result<usize, Errno> {
+        self.written.push((address, bytes.to_vec()));
+        Ok(bytes.len())
+    }
     fn set_label(&mut self, domain: Domain, label: u64) {
         self.of(domain).label = label;
     }
@@ -402,6 +414,7 @@ pub fn archive() -> &'static [u8] {
         PERSONALITY + 0x40,
         PERSONALITY + 0x80,
         PERSONALITY + 0xc0,
+        PERSONALITY + 0x100,
     ];
     for (i, word) in head.into_iter().enumerate() {
         elf[0x1000 + i * 8..0x1008 + i * 8].copy_from_slice(&word.to_le_bytes());

@@ -86,6 +86,7 @@ impl Image {
             entries: Entries {
                 syscall: word(2)?,
                 upcall: word(3)?,
+                traced: word(4)?,
             },
         })
     }

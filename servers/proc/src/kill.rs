@@ -101,13 +101,13 @@ impl<S: System> Manager<S> {
             process.stop_cancelled = process.stop_taken;
         } else if set & STOPS != 0 {
             self.discard(slot, bit(SIGCONT));
-            if number == SIGSTOP {
+            if number == SIGSTOP && self.processes[slot].traced == 0 {
                 self.stop(slot, SIGSTOP);
                 return Ok(None);
             }
         }
         let process = &mut self.processes[slot];
-        let posted = if process.dispositions.ignored & set != 0 {
+        let posted = if process.dispositions.ignored & set != 0 && process.traced == 0 {
             Ok(None)
         } else {
             let queue = match thread {
@@ -193,7 +193,7 @@ impl<S: System> Manager<S> {
             || signal == SIGCONT && self.session_of(sender) == self.session_of(target)
     }
 
-    fn from(&self, sender: Slot, signal: u32, code: i32, value: u64) -> Info {
+    pub(crate) fn from(&self, sender: Slot, signal: u32, code: i32, value: u64) -> Info {
         let process = &self.processes[sender];
         Info {
             signal,
@@ -345,7 +345,7 @@ impl<S: System> Manager<S> {
         let own = process.thread(thread).and_then(|t| t.queue.take());
         let thread_only = own.is_some();
         let Some(info) = own.or_else(|| process.queue.take()) else {
-            return [0; 5];
+            return [0, 0, 0, 0, self.trace_bits(slot, thread)];
         };
         if bit(info.signal) & STOPS != 0 {
             process.stop_taken = true;
@@ -362,6 +362,7 @@ impl<S: System> Manager<S> {
             .iter()
             .filter(|(is, _)| *is)
             .fold(0, |all, (_, bit)| all | bit);
+        let bits = bits | self.trace_bits(slot, thread);
         [
             info.signal as u64,
             info.code as i64 as u64,
@@ -381,7 +382,9 @@ impl<S: System> Manager<S> {
             no_stop_signal: words[3] & 2 != 0,
         };
         let old = core::mem::replace(&mut self.processes[slot].dispositions, new);
-        self.discard(slot, ignored);
+        if self.processes[slot].traced == 0 {
+            self.discard(slot, ignored);
+        }
         self.timers_heard(slot, old.ignored & !ignored | new.caught & !old.caught);
         done(0)
     }

@@ -42,6 +42,7 @@ mod table;
 mod thread_list;
 mod threads;
 mod timers;
+mod tracing;
 mod user_spaces;
 mod wait;
 mod wall_clock;

@@ -11,6 +11,7 @@ use crate::signal::{code, IGNORED_BY_DEFAULT, LAST, SIGCHLD, SIGKILL, SIGSEGV};
 use crate::spaces::OF_CHILDREN;
 use crate::system::{Domain, Errno, Slots, Start, System};
 use crate::table::{Slot, NONE};
+use crate::tracing::event;
 use crate::user_spaces::user_0;
 use alloc::format;
 use alloc::rc::Rc;
@@ -19,7 +20,7 @@ use cairn_abi::service::thread;
 use cairn_abi::{death, Id};
 use cairn_idl::errno::{EAGAIN, EFAULT, EINVAL, ENAMETOOLONG, ENOMEM};
 use cairn_idl::fs::PATH_MAX;
-use cairn_idl::proc::{fork, Credentials};
+use cairn_idl::proc::{fork, Credentials, TRACED_CHILD};
 use cairn_rt::Received;
 
 /// Processes and threads in all.
@@ -133,10 +134,18 @@ impl<S: System> Manager<S> {
         if let Some(pids) = &pids {
             pids.entered(child);
         }
+        let told = match flags & fork::VFORK {
+            0 if exit_signal == u64::from(SIGCHLD) => event::FORK,
+            0 => event::CLONE,
+            _ => event::VFORK,
+        };
+        let by = message.token as u32;
+        let follows = self.trace_follows(slot, by, told);
+        let traced = if follows { TRACED_CHILD } else { 0 };
         let start = Start {
             rip,
             rsp,
-            rdi: pids.map_or(pid, |pids| pids.inside(pid.into())).into(),
+            rdi: u64::from(pids.map_or(pid, |pids| pids.inside(pid.into()))) | traced,
             fs_base,
             gs_base,
             priority: crate::priority::of(
@@ -179,8 +188,14 @@ impl<S: System> Manager<S> {
         self.adopt(parent, child);
         let group = self.processes[slot].group;
         self.join(child, group);
-        let waits = flags & fork::VFORK != 0 && self.hold(slot, message.token, Held::Vfork(pid));
-        self.processes[child].vfork_parent = waits;
+        if follows {
+            self.trace_child((slot, by), (child, 0), told);
+        }
+        // (Who is traced stops first, and waits by TRACE_VFORK.)
+        let is_traced = self.trace_bits(slot, by) != 0;
+        let shares = flags & fork::VFORK != 0;
+        let waits = shares && !is_traced && self.hold(slot, message.token, Held::Vfork(pid));
+        self.processes[child].vfork_parent = waits || shares && is_traced;
         if self.processes[child].limits.soft(CPU) != u64::MAX {
             self.follow_cpu_limit(child);
         }
@@ -194,7 +209,12 @@ impl<S: System> Manager<S> {
         if waits {
             return Ok(Outcome::Later);
         }
-        Ok(Outcome::words(&[pid.into(), self.life(child)]))
+        let has_yet_to_wait = shares && is_traced;
+        Ok(Outcome::words(&[
+            pid.into(),
+            self.life(child),
+            has_yet_to_wait.into(),
+        ]))
     }
 
     /// The slots that a child shall have, from so many bytes at this place of the part.
@@ -253,10 +273,12 @@ impl<S: System> Manager<S> {
         if self.processes[slot].threads.len() > 1 {
             self.system.keep_only(domain, caller);
         }
+        let former = self.processes[slot].thread(caller).map_or(0, |t| t.tid);
         self.keep_thread(slot, caller);
         self.system.reset(domain.id, (heap, heap_end))?;
         self.system.close_on_exec(domain);
         let creds = self.executes(slot, texts);
+        self.trace_executed(slot, former);
         self.release_vfork_parent(slot);
         self.limit_new_memory(slot);
         Ok(Outcome::words(&[0, creds.effective, creds.permitted]))
@@ -352,6 +374,7 @@ impl<S: System> Manager<S> {
         let domain = self.processes[slot].domain;
         self.processes[slot].cpu += self.system.cpu(domain);
         self.cancel_timers(slot);
+        self.trace_process_ends(slot, status);
         self.forget_threads(slot);
         self.domains.clear(domain.id, slot);
         self.processes[slot].domain = Domain::NONE;

@@ -342,6 +342,25 @@ impl System for Native {
         Ok(())
     }
 
+    fn turn(&mut self, target: Domain, entries: Entries, traced: bool) {
+        let entry = match traced {
+            true => entries.traced,
+            false => entries.syscall,
+        };
+        let words = [PERSONALITY, entry, entries.upcall];
+        let _ = target.portal.service(domain::SET_TURN, &words);
+    }
+
+    fn read_from(&mut self, id: Id, address: u64, into: &mut [u8]) -> Result<usize, Errno> {
+        let message = Message::new(&[vm::READ_FROM, id.into(), address]).input(into);
+        self.ask(message).map(|words| words[0] as usize)
+    }
+
+    fn write_for_tracer(&mut self, id: Id, address: u64, bytes: &[u8]) -> Result<usize, Errno> {
+        let message = Message::new(&[vm::WRITE_INTO, id.into(), address, 1]).out(bytes);
+        self.ask(message).map(|words| words[0] as usize)
+    }
+
     fn set_label(&mut self, target: Domain, label: u64) {
         let _ = target.portal.service(domain::SET_LABEL, &[label]);
     }

@@ -261,7 +261,8 @@ impl<S: System> Manager<S> {
             KILL => words[1] = named(words[1]),
             TGKILL => (words[1], words[2]) = (named(words[1]), named(words[2])),
             WAIT if matches!(words[1], 1 | 2) => words[2] = named(words[2]),
-            IDS | GETSCHEDULER | STATUS => words[1] = named(words[1]),
+            TRACE => words[2] = named(words[2]),
+            IDS | GETSCHEDULER | STATUS | TRACE_VFORK | TRACE_MEMORY => words[1] = named(words[1]),
             SETPGID => (words[1], words[2]) = (named(words[1]), named(words[2])),
             // (The third kind is users.)
             GETPRIORITY | SETPRIORITY if words[1] < 2 => words[2] = named(words[2]),
@@ -322,6 +323,7 @@ impl<S: System> Manager<S> {
                 &mut status.pgid,
                 &mut status.sid,
                 &mut status.foreground,
+                &mut status.tracer,
             ];
             for number in numbers {
                 *number = space.inside((*number).into());

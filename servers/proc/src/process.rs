@@ -10,6 +10,7 @@ use crate::system::Domain;
 use crate::table::{Slot, NONE};
 use crate::thread_list::Threads;
 use crate::timers::Timer;
+use crate::tracing::{Traced, Tracer};
 use crate::user_spaces::Above;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
@@ -31,6 +32,8 @@ pub enum Held {
     Vfork(u32),
     /// FUTEX with its key and deadline (0 = none).
     Futex(u64, u64),
+    /// TRACE_STOP: until its tracer lets it go on.
+    Traced,
 }
 
 #[derive(Debug)]
@@ -44,6 +47,9 @@ pub struct Thread {
     pub token: Token,
     /// Signals for this thread only.
     pub queue: Queue,
+    pub traced: Option<Traced>,
+    /// Stopped by itself, in a process of which others are traced.
+    pub frozen: bool,
 }
 
 impl Thread {
@@ -55,6 +61,8 @@ impl Thread {
             held: Held::Nothing,
             token: 0,
             queue: Queue::default(),
+            traced: None,
+            frozen: false,
         }
     }
 }
@@ -160,6 +168,11 @@ pub struct Process {
     pub stop_cancelled: bool,
     /// The signal that stopped it.
     pub stopped: Option<u32>,
+    /// Its domain is stopped. (Threads that are traced stop for their tracers instead.)
+    pub frozen: bool,
+    /// How many of its threads are traced, and whom it traces.
+    pub traced: u32,
+    pub tracer: Tracer,
     pub report: Report,
     pub exit_signal: u32,
     /// Sent when the parent ends.
@@ -308,6 +321,9 @@ impl Process {
         self.stop_taken = false;
         self.stop_cancelled = false;
         self.stopped = None;
+        self.frozen = false;
+        self.traced = 0;
+        self.tracer = Tracer::default();
         self.report = Report::Nothing;
         self.exit_signal = SIGCHLD;
         self.death_signal = 0;

@@ -208,7 +208,9 @@ impl<S: System> Manager<S> {
         let process = &mut self.processes[slot];
         process.peak_pages = process.peak_pages.max(space.resident);
         let process = &self.processes[slot];
+        let (tracer, at_stop) = self.trace_shown(slot);
         let state = match (process.ended, process.stopped) {
+            (None, _) if at_stop => b't',
             (Some(_), _) => b'Z',
             (None, Some(_)) => b'T',
             _ if running > 0 => b'R',
@@ -252,7 +254,7 @@ impl<S: System> Manager<S> {
             },
             exit_signal: process.exit_signal,
             dumpable: process.dumpable,
-            reserved: 0,
+            tracer,
             locked_pages: space.locked,
             data_pages: space.data,
         };

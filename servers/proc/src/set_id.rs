@@ -56,6 +56,10 @@ fn ids_of_file(
 impl<S: System> Manager<S> {
     /// EXEC_FRESH
     pub(crate) fn exec_fresh(&mut self, message: &Received, slot: Slot) -> Result<Outcome, Errno> {
+        // Its tracer has what it has: there is nothing more for it.
+        if self.processes[slot].traced != 0 {
+            return Err(EPERM);
+        }
         let [_, path_len, line_len, name_len, slots_len, ..] = message.words;
         let (texts, at) = self.executed_texts(message, [path_len, line_len, name_len])?;
         let slots_len = usize::try_from(slots_len).map_err(|_| EINVAL)?;
@@ -136,6 +140,8 @@ impl<S: System> Manager<S> {
             held: Held::Nothing,
             token: 0,
             queue,
+            traced: None,
+            frozen: false,
         });
     }
 

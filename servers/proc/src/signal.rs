@@ -33,6 +33,7 @@ pub mod code {
     pub const EXITED: i32 = 1;
     pub const KILLED: i32 = 2;
     pub const DUMPED: i32 = 3;
+    pub const TRAPPED: i32 = 4;
     pub const STOPPED: i32 = 5;
     pub const CONTINUED: i32 = 6;
 }

@@ -20,6 +20,7 @@ impl<S: System> Manager<S> {
             p.stopped = Some(signal);
             (p.domain, p.group, p.parent)
         };
+        self.processes[slot].frozen = true;
         self.system.stop(domain);
         self.groups[group].stopped += 1;
         self.set_report(slot, Report::Stopped(signal));
@@ -36,7 +37,11 @@ impl<S: System> Manager<S> {
             (p.domain, p.group, p.parent)
         };
         self.groups[group].stopped -= 1;
-        self.system.resume(domain);
+        if core::mem::take(&mut self.processes[slot].frozen) {
+            self.system.resume(domain);
+        } else {
+            self.trace_continued(slot);
+        }
         for at in 0..self.processes[slot].threads.len() {
             if self.processes[slot].threads[at].held == Held::Continue {
                 self.release(slot, at, [0; 8]);
@@ -46,7 +51,7 @@ impl<S: System> Manager<S> {
         self.announce(slot, parent, code::CONTINUED, SIGCONT);
     }
 
-    fn announce(&mut self, slot: Slot, parent: Slot, code: i32, status: u32) {
+    pub(crate) fn announce(&mut self, slot: Slot, parent: Slot, code: i32, status: u32) {
         if parent == NONE {
             return;
         }

@@ -45,6 +45,8 @@ pub struct Start {
 pub struct Entries {
     pub syscall: u64,
     pub upcall: u64,
+    /// Instead of `syscall`, for processes that are traced.
+    pub traced: u64,
 }
 
 /// Pages of a space.
@@ -171,6 +173,12 @@ pub trait System {
         watch: u64,
     ) -> Result<(), Errno>;
     fn set_label(&mut self, domain: Domain, label: u64);
+    /// Its system calls come to the entry for traced processes from now on, or to the ordinary one.
+    fn turn(&mut self, domain: Domain, entries: Entries, traced: bool);
+    /// Memory of a domain, up to the first hole.
+    fn read_from(&mut self, domain: Id, address: u64, into: &mut [u8]) -> Result<usize, Errno>;
+    /// The same, written, where a tracer may.
+    fn write_for_tracer(&mut self, domain: Id, address: u64, bytes: &[u8]) -> Result<usize, Errno>;
     /// The portals of one domain become another's as well, in the same slots: all that can be inherited, or of these those whose bit is set.
     fn copy_table(&mut self, from: Domain, to: Domain, slots: Option<&Slots>) -> Result<(), Errno>;
     /// A copy of one of the manager's portals into a slot of the domain.

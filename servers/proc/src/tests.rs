@@ -12,3 +12,4 @@ mod services;
 mod set_id;
 mod signals;
 mod spaces;
+mod tracing;

@@ -5,9 +5,11 @@ use crate::manager::Manager;
 use crate::process::{Held, Thread};
 use crate::system::{Errno, Start, System};
 use crate::table::Slot;
+use crate::tracing::event;
 use cairn_abi::service::thread;
 use cairn_abi::{Id, Token};
 use cairn_idl::errno::{EAGAIN, EINTR};
+use cairn_idl::proc::TRACED_CHILD;
 use cairn_rt::Received;
 
 impl<S: System> Manager<S> {
@@ -25,13 +27,15 @@ impl<S: System> Manager<S> {
         }
         let pids = &self.processes[slot].pids;
         let tid = self.numbers.allocate_in(slot, true, pids).ok_or(EAGAIN)?;
+        let by = message.token as u32;
+        let follows = self.trace_follows(slot, by, event::CLONE);
         let process = &self.processes[slot];
         let domain = process.domain;
         let scheduling = process.scheduling_of(message.token as u32);
         let start = Start {
             rip,
             rsp,
-            rdi,
+            rdi: if follows { TRACED_CHILD } else { rdi },
             fs_base,
             gs_base,
             priority: crate::priority::of(&scheduling, process.shift),
@@ -51,6 +55,10 @@ impl<S: System> Manager<S> {
         self.count_user(uid, 1);
         self.count_cgroup(slot, 1);
         self.tasks += 1;
+        if follows {
+            let at = self.processes[slot].threads.len() - 1;
+            self.trace_child((slot, by), (slot, at), event::CLONE);
+        }
         let _ = self.system.control(domain, id, thread::START, [0; 3]);
         Ok(Outcome::words(&[tid as u64, id as u64]))
     }
@@ -59,10 +67,14 @@ impl<S: System> Manager<S> {
     pub(crate) fn thread_exit(&mut self, message: &Received, slot: Slot) {
         let id = message.token as u32;
         let status = (message.words[1] & 0xff) << 8;
+        let own = self.processes[slot].threads.place(id);
         let others = self.processes[slot].threads.iter().any(|t| t.id != id);
         if !others {
             self.exit(slot, status);
             return;
+        }
+        if let Some(at) = own {
+            self.trace_thread_ended(slot, at, status as u32);
         }
         let domain = self.processes[slot].domain;
         let _ = self.system.control(domain, id, thread::KILL, [0; 3]);
@@ -86,6 +98,7 @@ impl<S: System> Manager<S> {
             None => pid,
         };
         if old != pid {
+            self.trace_renamed(slot, 0, old, pid);
             self.release_tid(slot, old);
             // The first thread's place in the counts goes over to this one, which keeps its own: see `forget_thread`.
         }
@@ -93,6 +106,7 @@ impl<S: System> Manager<S> {
 
     /// The thread no longer exists.
     fn forget_thread(&mut self, slot: Slot, at: usize) {
+        self.trace_thread_ended(slot, at, 0);
         let thread = self.processes[slot].threads.remove(at);
         self.threads.clear(thread.id, slot);
         self.unhold(slot, thread.held, thread.token);
@@ -142,7 +156,7 @@ impl<S: System> Manager<S> {
         match held {
             Held::Child(_) => {}
             Held::Futex(..) => self.unhold(slot, held, token),
-            Held::Nothing | Held::Continue | Held::Vfork(_) => return,
+            Held::Nothing | Held::Continue | Held::Vfork(_) | Held::Traced => return,
         }
         self.answer_held(slot, token, -EINTR);
     }

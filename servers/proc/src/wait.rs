@@ -5,6 +5,7 @@ use crate::manager::Manager;
 use crate::process::{Held, Report};
 use crate::system::{Errno, System};
 use crate::table::{Slot, NONE};
+use crate::tracing::News;
 use cairn_idl::errno::{ECHILD, EFAULT, EINVAL, ESRCH};
 use cairn_rt::Received;
 
@@ -33,6 +34,8 @@ pub struct Wanted {
 
 enum Search {
     Found(Slot),
+    /// Of a thread that the caller traces.
+    Traced(News),
     /// There are such children but nothing to tell.
     Nothing,
     NoChild,
@@ -62,6 +65,11 @@ impl<S: System> Manager<S> {
             usage: message.in_len >= crate::report::USAGE_BYTES,
         };
         match self.search(slot, &wanted) {
+            Search::Traced(news) => {
+                let keep = options & WNOWAIT != 0;
+                let words = self.trace_told(slot, news, keep).ok_or(ECHILD)?;
+                Ok(Outcome::words(&words))
+            }
             Search::Found(child) => {
                 let words = self.deliver(slot, child, &wanted, message.token)?;
                 Ok(Outcome::words(&words))
@@ -102,6 +110,27 @@ impl<S: System> Manager<S> {
     }
 
     fn search(&self, slot: Slot, wanted: &Wanted) -> Search {
+        if !self.processes[slot].tracer.is_busy() {
+            return self.search_children(slot, wanted);
+        }
+        let news = self.trace_news(slot, |tid, of| match wanted.kind {
+            P_PID => u64::from(tid) == wanted.id,
+            P_PGID | P_PIDFD if of == NONE => false,
+            P_PIDFD => self.life(of) == wanted.id,
+            P_PGID => u64::from(self.groups[self.processes[of].group].pgid) == wanted.id,
+            _ => true,
+        });
+        match news {
+            News::Nobody => self.search_children(slot, wanted),
+            News::Nothing => match self.search_children(slot, wanted) {
+                Search::NoChild => Search::Nothing,
+                other => other,
+            },
+            news => Search::Traced(news),
+        }
+    }
+
+    fn search_children(&self, slot: Slot, wanted: &Wanted) -> Search {
         if matches!(wanted.kind, P_PID | P_PIDFD) {
             let meant = match wanted.kind {
                 P_PID => self.numbers.process(wanted.id),
@@ -197,14 +226,21 @@ impl<S: System> Manager<S> {
             let token = self.processes[slot].threads[at].token;
             let words = match self.search(slot, &wanted) {
                 Search::Nothing => continue,
-                Search::NoChild => [(-ECHILD) as u64, 0, 0],
+                Search::NoChild => [(-ECHILD) as u64, 0, 0, 0],
+                Search::Traced(news) => {
+                    let keep = wanted.options & WNOWAIT != 0;
+                    match self.trace_told(slot, news, keep) {
+                        Some(words) => words,
+                        None => continue,
+                    }
+                }
                 Search::Found(child) => match self.deliver(slot, child, &wanted, token) {
-                    Ok(words) => words,
-                    Err(errno) => [(-errno) as u64, 0, 0],
+                    Ok([pid, status, uid]) => [pid, status, uid, 0],
+                    Err(errno) => [(-errno) as u64, 0, 0, 0],
                 },
             };
             let mut all = [0; 8];
-            all[..3].copy_from_slice(&words);
+            all[..4].copy_from_slice(&words);
             self.release(slot, at, all);
         }
     }

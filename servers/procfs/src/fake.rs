@@ -87,7 +87,7 @@ impl System for Fake {
             domain: 500,
             exit_signal: 17,
             dumpable: 1,
-            reserved: 0,
+            tracer: 0,
             locked_pages: 3,
             data_pages: 7,
         };

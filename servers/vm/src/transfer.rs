@@ -6,6 +6,7 @@ use crate::space::{Errno, Vm};
 use cairn_abi::layout::{PAGE, USER_TOP};
 use cairn_abi::{fault, Error};
 use cairn_idl::errno::*;
+use cairn_idl::vm::prot;
 
 /// Frames of one copy.
 const WINDOW: usize = 16;
@@ -76,7 +77,22 @@ impl<N: Nucleus> Vm<N> {
         index: usize,
         address: u64,
     ) -> Result<u64, Errno> {
+        if r.words[3] != 0 && !self.is_written_by_tracers(index, address, r.out_len as u64) {
+            return Err(EFAULT);
+        }
         self.move_bytes(r, index, address, r.out_len as u64, true)
+    }
+
+    /// Memory that a tracer may write: all that is the process's own, whatever its protection; of what others share only what the process itself could write.
+    fn is_written_by_tracers(&self, index: usize, address: u64, len: u64) -> bool {
+        let Some(space) = self.spaces.get(index) else {
+            return false;
+        };
+        let end = address.saturating_add(len).div_ceil(PAGE);
+        (address / PAGE..end).all(|page| {
+            let region = space.regions.find(page);
+            region.is_none_or(|r| !r.shared() || u64::from(r.prot) & prot::WRITE != 0)
+        })
     }
 
     /// READ_FROM: bytes from `address` in a space go to the caller's in part, up to the first hole.

@@ -12,6 +12,9 @@ use core::sync::atomic::Ordering;
 
 /// End the process with a wait status.
 pub fn end(status: u64) -> ! {
+    if area().is_traced() {
+        crate::trace::ending(status);
+    }
     let _ = Request::new(&[proc::EXIT, status]).call(linux_slot::PROC);
     gate::exit_thread(status)
 }
@@ -46,6 +49,9 @@ pub fn exit(f: &mut Frame) -> Result<u64> {
     drop(state);
     if last {
         end(code << 8);
+    }
+    if area.is_traced() {
+        crate::trace::ending(code << 8);
     }
     futex::release_robust_list(area.robust_list.get().0);
     let clear = area.clear_tid.get();

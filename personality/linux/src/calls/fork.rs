@@ -203,13 +203,13 @@ fn child_frame(f: &Frame, wish: &Wish) -> Frame {
     }
 }
 
-/// The child has these portals, or all → its number and life.
+/// The child has these portals, or all → its number and life, and whether the caller is traced and has yet to wait for it.
 fn request(
     wish: &Wish,
     target: &ThreadArea,
     flags: u64,
     slots: Option<&Slots>,
-) -> Result<(u64, u64)> {
+) -> Result<(u64, u64, bool)> {
     let parent = if wish.flags & flag::PARENT != 0 {
         proc::fork::PARENT
     } else {
@@ -228,7 +228,9 @@ fn request(
         Some(slots) => Request::new(&words).out(slots.bytes()),
         None => Request::new(&words),
     };
-    request.call(linux_slot::PROC).map(|w| (w[0], w[1]))
+    request
+        .call(linux_slot::PROC)
+        .map(|w| (w[0], w[1], w[2] != 0))
 }
 
 fn copy_process(f: &mut Frame, wish: &Wish) -> Result<(u64, u64)> {
@@ -246,7 +248,7 @@ fn copy_process(f: &mut Frame, wish: &Wish) -> Result<(u64, u64)> {
         held: slots.is_some(),
         ..birth(wish, false)
     });
-    let result = request(wish, area, 0, slots.as_ref());
+    let result = request(wish, area, 0, slots.as_ref()).map(|(pid, life, _)| (pid, life));
     if slots.is_some() {
         process.release_everything();
     }
@@ -296,6 +298,10 @@ fn share_process(f: &mut Frame, wish: &Wish) -> Result<(u64, u64)> {
     if let Some((process, name)) = passed {
         process.release_passed(name);
     }
+    if let (true, Ok((pid, _, true))) = (waits, &result) {
+        crate::trace::vfork(f, *pid);
+    }
+    let result = result.map(|(pid, life, _)| (pid, life));
     if waits || result.is_err() {
         // The child has ended or has memory of its own by now.
         // It may have been killed anywhere: with no other thread here nobody else can hold a lock.
@@ -383,8 +389,15 @@ fn reap_threads(process: &Process) {
 }
 
 /// First act of a new process or thread, on its own personality stack; then the exit code enters the program.
-pub fn child_main(pid: u32) {
+pub fn child_main(told: u64) {
     let area = area();
+    let pid = told as u32;
+    let traced = told & proc::TRACED_CHILD != 0;
+    area.traced.set(traced.into());
+    area.stop_wanted.set(traced);
+    if traced {
+        area.mark_poked();
+    }
     let process = process();
     let birth = area.birth.get();
     area.restore_fpu();

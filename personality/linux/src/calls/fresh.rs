@@ -172,7 +172,8 @@ pub fn is_wanted(file: &OpenFile) -> Result<bool> {
     if file.mode & (s::ISUID | s::ISGID) == 0 && !raises {
         return Ok(false);
     }
-    if process().state().no_new_privileges {
+    // (A tracer would have what it gets.)
+    if process().state().no_new_privileges || area().is_traced() {
         return Ok(false);
     }
     if let Some(of) = capabilities_of(file).filter(|_| raises) {

@@ -33,6 +33,7 @@ pub mod pipes;
 pub mod poll;
 pub mod poll_set;
 pub mod prctl;
+pub mod ptrace;
 pub mod random;
 pub mod resolve;
 pub mod scheduling;

@@ -91,7 +91,7 @@ pub fn waitid(f: &mut Frame) -> Result<u64> {
         Err(error) => {
             // Nobody's change is told as well.
             if info != 0 {
-                user::write_bytes(info, &child_info(0, 0, 0))?;
+                user::write_bytes(info, &child_info(0, 0, 0, false))?;
             }
             return Err(error);
         }
@@ -99,20 +99,26 @@ pub fn waitid(f: &mut Frame) -> Result<u64> {
     if info != 0 {
         user::write_bytes(
             info,
-            &child_info(words[0], words[1] as u32, user_space::user(words[2] as u32)),
+            &child_info(
+                words[0],
+                words[1] as u32,
+                user_space::user(words[2] as u32),
+                words[3] != 0,
+            ),
         )?;
     }
     Ok(0)
 }
 
 /// `siginfo_t` of a child; zeroes if none changed.
-fn child_info(pid: u64, status: u32, uid: u32) -> [u8; 128] {
+fn child_info(pid: u64, status: u32, uid: u32, traced: bool) -> [u8; 128] {
     let mut b = [0; 128];
     if pid == 0 {
         return b;
     }
     let (code, value) = match status & 0xff {
         0 => (1, status >> 8 & 0xff),
+        0x7f if traced => (4, status >> 8),
         0x7f => (5, status >> 8 & 0xff),
         0xff => (6, 18),
         signal if signal & 0x80 != 0 => (3, signal & 0x7f),
@@ -134,7 +140,7 @@ mod tests {
     #[test]
     fn statuses() {
         let of = |status| {
-            let b = child_info(7, status, 0);
+            let b = child_info(7, status, 0, false);
             (b[8], b[24])
         };
         assert_eq!(of(3 << 8), (1, 3));
@@ -142,6 +148,6 @@ mod tests {
         assert_eq!(of(11 | 0x80), (3, 11));
         assert_eq!(of(0x7f | 20 << 8), (5, 20));
         assert_eq!(of(0xffff), (6, 18));
-        assert_eq!(child_info(0, 0, 0), [0; 128]);
+        assert_eq!(child_info(0, 0, 0, false), [0; 128]);
     }
 }

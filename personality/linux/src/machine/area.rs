@@ -66,6 +66,28 @@ impl Frame {
         unsafe { core::ptr::write_volatile(self, *frame) }
     }
 
+    /// The other way round.
+    pub fn store(&self, to: &mut Registers) {
+        to.r15 = self.r15;
+        to.r14 = self.r14;
+        to.r13 = self.r13;
+        to.r12 = self.r12;
+        to.rbp = self.rbp;
+        to.rbx = self.rbx;
+        to.r11 = self.r11;
+        to.r10 = self.r10;
+        to.r9 = self.r9;
+        to.r8 = self.r8;
+        to.rax = self.rax;
+        to.rcx = self.rcx;
+        to.rdx = self.rdx;
+        to.rsi = self.rsi;
+        to.rdi = self.rdi;
+        to.rip = self.rip;
+        to.rflags = self.rflags;
+        to.rsp = self.rsp;
+    }
+
     /// Take all registers of an upcall.
     pub fn load(&mut self, from: &Registers) {
         *self = Frame {
@@ -140,6 +162,10 @@ pub struct ThreadArea {
     pub birth: Cell<Birth>,
     /// Where this thread allocates, if it runs in memory that it shares with another process (or sets up what will).
     pub arena: Cell<Option<&'static Arena>>,
+    /// [`cairn_idl::proc::Resume`]: whether a tracer wants system calls or single steps of this thread; 0: nobody traces it.
+    pub traced: Cell<u64>,
+    /// `proc` said that there is something to stop for.
+    pub stop_wanted: Cell<bool>,
     registers: UnsafeCell<Registers>,
 }
 
@@ -315,6 +341,8 @@ impl ThreadArea {
             again: Cell::new((0, 0)),
             birth: Cell::new(Birth::default()),
             arena: Cell::new(arena),
+            traced: Cell::new(0),
+            stop_wanted: Cell::new(false),
             registers: UnsafeCell::new(Registers::default()),
         };
         // SAFETY: `me` lies in the block, is aligned to 64, and nothing refers to it yet.
@@ -343,6 +371,12 @@ impl ThreadArea {
     pub fn set_frame(&self, frame: &Frame) {
         // SAFETY: the frame's place lies in the area's block; its thread has not started, so nobody else uses it.
         unsafe { *(self.frame as *mut Frame) = *frame }
+    }
+
+    /// The program's registers as this thread's personality has them now.
+    pub fn frame_now(&self) -> Frame {
+        // SAFETY: the frame's place lies in the area's block; volatile because a function below on this stack may hold a reference to it.
+        unsafe { core::ptr::read_volatile(self.frame as *const Frame) }
     }
 
     /// Room for all registers at an upcall. Used with upcalls held off only.

@@ -13,6 +13,34 @@ use core::arch::global_asm;
 use core::mem::{offset_of, size_of};
 
 global_asm!(
+    // For processes that are traced: all calls take the slow way.
+    ".globl personality_traced_entry",
+    "personality_traced_entry:",
+    "mov rcx, gs:[{frame}]",
+    "mov [rcx + {f_rsp}], rsp",
+    "mov rsp, rcx",
+    "mov [rcx + {f_r15}], r15",
+    "mov [rcx + {f_r14}], r14",
+    "mov [rcx + {f_r13}], r13",
+    "mov [rcx + {f_r12}], r12",
+    "mov [rcx + {f_rbp}], rbp",
+    "mov [rcx + {f_rbx}], rbx",
+    "mov [rcx + {f_r10}], r10",
+    "mov [rcx + {f_r9}], r9",
+    "mov [rcx + {f_r8}], r8",
+    "mov [rcx + {f_rdx}], rdx",
+    "mov [rcx + {f_rsi}], rsi",
+    "mov [rcx + {f_rdi}], rdi",
+    "movzx edx, ax",
+    "mov [rcx + {f_number}], rdx",
+    "shr rax, 16",
+    "mov [rcx + {f_rip}], rax",
+    "mov qword ptr [rcx + {f_full}], 0",
+    "cld",
+    "mov rdi, rcx",
+    "xor ebp, ebp",
+    "call {traced}",
+    "jmp personality_leave",
     ".globl personality_syscall_entry",
     "personality_syscall_entry:",
     "mov gs:[{entry_rax}], rax",
@@ -102,6 +130,7 @@ global_asm!(
     "mov rdi, rcx",
     "xor ebp, ebp",
     "call {dispatch}",
+    "personality_leave:",
     // The usual way out: what a function preserves is still the program's, unless the call replaced the frame.
     "mov rsp, gs:[{frame}]",
     ".globl personality_exit_window",
@@ -259,6 +288,7 @@ global_asm!(
     f_rsp = const offset_of!(Frame, rsp),
     rip_below = const offset_of!(Frame, rip) as i32 - size_of::<Frame>() as i32,
     dispatch = sym dispatch,
+    traced = sym traced,
     exit_work = sym exit_work,
     exit_fault = sym exit_fault,
     child = sym child,
@@ -268,6 +298,7 @@ global_asm!(
 extern "C" {
     pub fn personality_syscall_entry();
     pub fn personality_upcall_entry();
+    pub fn personality_traced_entry();
     fn personality_quick_end();
     fn personality_slow();
     fn personality_exit();
@@ -360,6 +391,10 @@ extern "C" fn dispatch(frame: &mut Frame) {
     crate::table::dispatch(frame);
 }
 
+extern "C" fn traced(frame: &mut Frame) {
+    crate::trace::dispatch(frame);
+}
+
 extern "C" fn exit_work(frame: &mut Frame) {
     super::upcall::drop_registers();
     crate::signal::deliver::work(frame);
@@ -369,8 +404,8 @@ extern "C" fn exit_fault(frame: &mut Frame) {
     crate::signal::deliver::bad_frame(frame);
 }
 
-extern "C" fn child(pid: u64) {
-    crate::calls::fork::child_main(pid as u32);
+extern "C" fn child(told: u64) {
+    crate::calls::fork::child_main(told);
 }
 
 /// Enter the program with the frame as it is.

@@ -14,6 +14,7 @@ pub mod lock;
 pub mod published;
 pub mod request;
 pub mod start;
+pub mod stopped;
 pub mod upcall;
 pub mod user;
 pub mod vdso;

@@ -203,6 +203,16 @@ impl<'a> Request<'a> {
         self
     }
 
+    /// What the server may read, and write as well.
+    pub fn exchange(mut self, bytes: &'a mut [u8]) -> Self {
+        self.flags |= flag::PARTS;
+        self.gate.rbx = bytes.as_mut_ptr() as u64;
+        self.gate.rbp = bytes.len() as u64;
+        self.gate.r14 = self.gate.rbx;
+        self.gate.r15 = self.gate.rbp;
+        self
+    }
+
     pub fn input_value<T: Plain>(self, value: &'a mut T) -> Self {
         self.input(bytes_of_mut(value))
     }

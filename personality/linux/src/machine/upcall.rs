@@ -19,6 +19,9 @@ use cairn_abi::service::current;
 use cairn_abi::state::{upcall as reason, Registers};
 use core::sync::atomic::Ordering;
 
+/// Vector of a single step.
+const DEBUG: u64 = 1;
+
 pub extern "C" fn upcall(
     why: u64,
     vector: u64,
@@ -38,6 +41,9 @@ pub extern "C" fn upcall(
             Some(change) => go_on(area, change),
             None => go_on_unchanged(),
         }
+    }
+    if vector == DEBUG && !in_program {
+        step_on(area, rip)
     }
     if in_program {
         area.exception.set(Some(Exception {
@@ -128,6 +134,9 @@ fn to_frame(area: &ThreadArea) -> ! {
     // SAFETY: the program ran, so the personality's stack is empty and nobody uses the frame.
     let frame = unsafe { &mut *(area.frame as *mut Frame) };
     frame.load(registers);
+    if area.is_traced() {
+        frame.rflags &= !crate::trace::TRAP;
+    }
     area.upcall_held.store(1, Ordering::Relaxed);
     resume()
 }
@@ -140,12 +149,30 @@ pub fn drop_registers() {
     }
 }
 
+/// A single step of the personality itself: where it leaves for the program the step goes on as one of the program; elsewhere a `syscall` was stepped, and the personality does not step.
+fn step_on(area: &ThreadArea, rip: u64) -> ! {
+    let (window, window_end, _) = label::exit();
+    let registers = read_registers(area);
+    if (window..window_end).contains(&rip) {
+        let frame = area.frame_now();
+        frame.store(registers);
+    } else {
+        registers.rflags &= !crate::trace::TRAP;
+    }
+    return_to(area)
+}
+
 fn go_on(area: &ThreadArea, change: Change) -> ! {
     let registers = read_registers(area);
     registers.rip = change.rip;
     if let Some(rax) = change.rax {
         registers.rax = rax;
     }
+    return_to(area)
+}
+
+/// Continue with the registers of the area.
+fn return_to(area: &ThreadArea) -> ! {
     let mut gate = Gate {
         rax: selector(linux_slot::CURRENT, current::UPCALL_RETURN, 0),
         ..Gate::default()

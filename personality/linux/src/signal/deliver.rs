@@ -10,7 +10,7 @@ use crate::event;
 use crate::machine::area::{area, poked, process, Frame, ThreadArea, NO_CALL};
 use crate::machine::request::Request;
 use crate::machine::{fpu, user, vdso};
-use crate::user_space;
+use crate::{trace, user_space};
 use cairn_abi::layout::{linux_slot, PERSONALITY};
 use cairn_idl::proc::{self, taken};
 use core::sync::atomic::Ordering;
@@ -40,9 +40,23 @@ pub fn take_all() {
     // Whatever the poke was for, the parent may have changed.
     process.ppid.store(0, Ordering::Relaxed);
     while let Ok(w) = Request::new(&[proc::SIGNAL_TAKE]).call(linux_slot::PROC) {
+        if w[4] & taken::TRACED != 0 {
+            heard(area, w[4]);
+        }
         if !accept(&[w[0], w[1], w[2], w[3], w[4]]) {
             return;
         }
+    }
+}
+
+/// This thread is traced.
+#[cold]
+fn heard(area: &ThreadArea, bits: u64) {
+    if !area.is_traced() {
+        area.traced.set(proc::Resume::Run.word());
+    }
+    if bits & taken::STOP != 0 {
+        area.stop_wanted.set(true);
     }
 }
 
@@ -170,7 +184,7 @@ pub fn pending() -> bool {
 pub fn acting() -> bool {
     let area = area();
     let process = process();
-    if area.exception.get().is_some() {
+    if area.exception.get().is_some() || area.stop_wanted.get() {
         area.mark();
         return true;
     }
@@ -183,7 +197,7 @@ pub fn acting() -> bool {
         }
         let signal = waiting.trailing_zeros() + 1;
         let action = process.state().actions.get(signal);
-        if !ignored(signal, &action) {
+        if !ignored(signal, &action) || area.is_traced() {
             area.mark();
             return true;
         }
@@ -194,7 +208,7 @@ pub fn acting() -> bool {
 /// Will handlers run on the way out, and nothing else? (A program that ends or stops need not have anything done before.)
 pub fn only_handlers() -> bool {
     let (area, process) = (area(), process());
-    if area.exception.get().is_some() {
+    if area.exception.get().is_some() || area.stop_wanted.get() {
         return false;
     }
     let queued = area.signals.borrow().queue.bits() | process.pending.load(Ordering::Relaxed);
@@ -224,12 +238,20 @@ pub fn work(regs: &mut Frame) {
         take_all();
     }
     let mut handled = false;
+    if area.is_traced() {
+        trace::check(regs);
+    }
     if let Some(exception) = area.exception.take() {
         let info = rules::of_exception(&exception);
-        force(area, regs, &info);
-        handled = true;
+        handled = force(area, regs, &info);
     }
-    while let Some(info) = take_queued(!area.mask()) {
+    while let Some(mut info) = take_queued(!area.mask()) {
+        if area.is_traced() {
+            match trace::signal(regs, &info) {
+                Some(wished) => info = wished,
+                None => continue,
+            }
+        }
         let action = process().state().actions.get(info.signal);
         if ignored(info.signal, &action) {
             continue;
@@ -237,10 +259,14 @@ pub fn work(regs: &mut Frame) {
         match rules::disposition(info.signal, &action) {
             Disposition::Ignore => {}
             Disposition::Terminate => die(info.signal),
+            Disposition::Stop if area.is_traced() => trace::group(regs, info.signal),
             Disposition::Stop => {
                 let words = [proc::STOP_SELF, info.signal as u64];
                 let _ = Request::new(&words).call(linux_slot::PROC);
                 take_all();
+                if area.is_traced() {
+                    trace::check(regs);
+                }
             }
             Disposition::Handle => {
                 handled = true;
@@ -255,6 +281,9 @@ pub fn work(regs: &mut Frame) {
             area.set_mask(mask);
         }
     }
+    if area.is_traced() {
+        trace::leave(regs);
+    }
 }
 
 /// A signal that this thread sends itself, or its process, where any thread may take it: its handler runs next, without `proc`. False, and nothing was done, unless there is a handler for it and nothing
@@ -265,6 +294,7 @@ pub fn at_once(regs: &mut Frame, signal: u32, code: i32, value: u64) -> bool {
     if !(1..=SIGNALS as u32).contains(&signal)
         || bit(signal) & (area.mask() | STOPS) != 0
         || area.poked.load(Ordering::Relaxed) != 0
+        || area.is_traced()
     {
         return false;
     }
@@ -306,14 +336,22 @@ fn restart(regs: &mut Frame, handler_flags: Option<u64>) {
     regs.number = NO_CALL;
 }
 
-/// A signal of an exception cannot be blocked or ignored.
-fn force(area: &ThreadArea, regs: &mut Frame, info: &Info) {
+/// A signal of an exception cannot be blocked or ignored. Does a handler run? (A tracer may have it forgotten.)
+fn force(area: &ThreadArea, regs: &mut Frame, info: &Info) -> bool {
+    let mut info = *info;
+    if area.is_traced() {
+        match trace::signal(regs, &info) {
+            Some(wished) => info = wished,
+            None => return false,
+        }
+    }
     let action = process().state().actions.get(info.signal);
     let blocked = area.mask() & bit(info.signal) != 0;
     if blocked || rules::disposition(info.signal, &action) != Disposition::Handle {
         die(info.signal)
     }
-    handle(area, regs, info, &action);
+    handle(area, regs, &info, &action);
+    true
 }
 
 /// sigreturn gave registers that cannot be loaded.

@@ -47,9 +47,12 @@ pub fn check(w: &World) {
         assert_eq!(m.domains.get(p.domain.id), slot);
         let domain = &m.system.domains[&p.domain.id];
         let halted = i32::from(p.halted);
-        assert_eq!(domain.stops, p.stopped.is_some() as i32 + halted);
+        assert_eq!(domain.stops, p.frozen as i32 + halted);
         assert_eq!(domain.watch, p.watch_badge(slot));
         assert_eq!(domain.label, p.label());
+        let traced = p.threads.iter().filter(|t| t.traced.is_some()).count();
+        assert_eq!(p.traced as usize, traced);
+        assert_eq!(domain.traced, traced != 0);
         for t in p.threads.iter() {
             assert!(domain.threads.contains(&t.id));
             assert_eq!(m.threads.get(t.id), slot);
@@ -71,6 +74,7 @@ pub fn check(w: &World) {
                     assert!(m.processes[child].vfork_parent);
                 }
                 Held::Continue => assert!(p.stopped.is_some()),
+                Held::Traced => assert!(t.traced.is_some()),
                 Held::Nothing => {}
             }
         }

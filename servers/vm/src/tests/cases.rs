@@ -4,7 +4,7 @@ use super::*;
 use crate::pages::{Chunk, CHUNK};
 use cairn_abi::layout::{ARCHIVE, LINUX_TOP, PERSONALITY, PERSONALITY_HEAP, USER_TOP};
 use cairn_idl::errno::*;
-use cairn_idl::vm::{advice, flags};
+use cairn_idl::vm::{advice, flags, prot};
 
 const P: u64 = 0x4000;
 
@@ -798,6 +798,30 @@ fn the_archive_is_adopted_from_init_and_freed_at_last() {
     assert_eq!(w.call(server, &words), 0);
     assert_eq!(w.vm.frames.references(500), u32::MAX, "free");
     assert_eq!(w.read(server, first), Ok(0));
+}
+
+#[test]
+fn a_tracer_writes_text_but_not_what_others_share() {
+    let mut w = World::new(1024);
+    let a = w.create();
+    w.map(a, P, 2);
+    assert_eq!(w.call(a, &[vm::PROTECT, P * PAGE, 2 * PAGE, 1]), 0);
+    let how = flags::SHARED | flags::FIXED;
+    let words = [vm::MAP, (P + 2) * PAGE, PAGE, prot::READ, how];
+    assert_eq!(w.call(a, &words), ((P + 2) * PAGE) as i64);
+    w.vm.nucleus.out = vec![1; 10];
+    let write = |w: &mut World, address: u64, guarded: u64| {
+        w.control(&[vm::WRITE_INTO, u64::from(a), address, guarded])
+    };
+    assert_eq!(write(&mut w, P * PAGE, 1), 10);
+    let shared = (P + 2) * PAGE;
+    assert_eq!(write(&mut w, shared, 1), -EFAULT);
+    assert_eq!(write(&mut w, shared - 5, 1), -EFAULT, "none of it");
+    assert_eq!(write(&mut w, shared, 0), 10);
+    let words = [vm::PROTECT, shared, PAGE, prot::READ | prot::WRITE];
+    assert_eq!(w.call(a, &words), 0);
+    assert_eq!(write(&mut w, shared, 1), 10);
+    w.audit();
 }
 
 #[test]
