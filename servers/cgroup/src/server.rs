@@ -434,7 +434,10 @@ impl<G: Groups> Cgroup<G> {
         if on & !has != 0 {
             return fail(ENOENT);
         }
-        let below: Vec<u32> = folder.names.values().copied().collect();
+        let mut below: Vec<u32> = Vec::new();
+        let room = below.try_reserve_exact(folder.names.len());
+        room.map_err(|_| Failure::Errno(ENOMEM))?;
+        below.extend(folder.names.values());
         let gone = off & before;
         for &child in &below {
             if self.folder(child)?.control & gone != 0 {
@@ -556,8 +559,17 @@ impl<G: Groups> Server for Cgroup<G> {
             names.push(&folder.name);
             at = folder.above;
         }
-        names.reverse();
-        put(&names.join(&b'/'), into)
+        let length = names.iter().map(|name| name.len() + 1).sum();
+        let mut path = Vec::new();
+        path.try_reserve_exact(length)
+            .map_err(|_| Failure::Errno(ENOMEM))?;
+        for (at, name) in names.iter().rev().enumerate() {
+            if at > 0 {
+                path.push(b'/');
+            }
+            path.extend_from_slice(name);
+        }
+        put(&path, into)
     }
 
     fn change(&mut self, _: &mut Context, node: u32, change: &Change) -> Answer<()> {

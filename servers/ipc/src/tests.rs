@@ -11,6 +11,9 @@ use cairn_resmgr::fake::{Answer, Bench};
 use cairn_rt::Portal;
 use std::collections::BTreeMap;
 
+#[global_allocator]
+static ALLOCATOR: cairn_failing::Failing = cairn_failing::Failing;
+
 #[derive(Default)]
 struct World {
     next: u32,

@@ -201,20 +201,30 @@ impl Sockets {
 
     /// Nobody can receive what lies there.
     fn empty(&mut self, cx: &mut Context, index: u32) {
-        self.cycles.freed += 1;
         let mut queues = Vec::new();
-        queues.push(index);
+        let mut room = queues.try_reserve(1);
         if let Some(State::Listening { waiting, .. }) = self.sockets.get(index).map(|s| &s.state) {
-            queues.extend(waiting.iter().copied());
+            room = queues.try_reserve_exact(waiting.len() + 1);
+            if room.is_ok() {
+                queues.extend(waiting.iter().copied());
+            }
         }
+        if room.is_err() {
+            // Another round finds it again.
+            self.cycles.phase = Phase::Rest;
+            return;
+        }
+        queues.push(index);
+        self.cycles.freed += 1;
         for queue in queues {
             let Some(socket) = self.sockets.get_mut(queue) else {
                 continue;
             };
-            let rights = socket.queue.clear(&mut self.buffers);
-            // Those without a mark are garbage as well, and stay so.
-            self.unqueued_unmarked(&rights);
-            self.drop_rights(cx, &rights);
+            for segment in socket.queue.clear(&mut self.buffers) {
+                // Those without a mark are garbage as well, and stay so.
+                self.unqueued_unmarked(&segment.rights);
+                self.drop_rights(cx, &segment.rights);
+            }
             self.unpay(cx, queue);
         }
     }

@@ -97,13 +97,9 @@ impl Queue {
         }
     }
 
-    /// Everything goes; the descriptors come back, to be closed.
-    pub fn clear(&mut self, buffers: &mut Buffers) -> Rights {
+    /// Everything goes; the segments come back, as the descriptors in them are to be closed.
+    pub fn clear(&mut self, buffers: &mut Buffers) -> VecDeque<Segment> {
         self.ring.clear(buffers);
-        let mut rights = Rights::new();
-        for segment in core::mem::take(&mut self.segments) {
-            rights.extend(segment.rights);
-        }
-        rights
+        core::mem::take(&mut self.segments)
     }
 }

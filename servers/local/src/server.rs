@@ -295,11 +295,13 @@ impl Sockets {
             return;
         };
         let unread = !socket.queue.is_empty();
-        let rights = socket.queue.clear(&mut self.buffers);
+        let segments = socket.queue.clear(&mut self.buffers);
         let state = core::mem::replace(&mut socket.state, State::Unconnected);
         let (payer, peer, connections) = (socket.payer, socket.peer, socket.has_connections());
         self.unpay(cx, index);
-        self.drop_queued(cx, rights);
+        for segment in segments {
+            self.drop_queued(cx, segment.rights);
+        }
         if let State::Listening { waiting, .. } = state {
             for embryo in waiting {
                 // Whoever asked for this connection has lost it.

@@ -1,5 +1,8 @@
 //! The manager against the fake system.
 
+#[global_allocator]
+static ALLOCATOR: cairn_failing::Failing = cairn_failing::Failing;
+
 mod bandwidth;
 mod cpu_timers;
 mod invariants;
@@ -10,6 +13,7 @@ mod random;
 mod roles;
 mod services;
 mod set_id;
+mod short;
 mod signals;
 mod spaces;
 mod tracing;
