@@ -244,6 +244,7 @@ mod tests {
             ("event", include_str!("../event.idl")),
             ("local", include_str!("../local.idl")),
             ("mounts", include_str!("../mounts.idl")),
+            ("components", include_str!("../components.idl")),
             ("block", include_str!("../block.idl")),
             ("pci", include_str!("../pci.idl")),
         ] {

@@ -52,6 +52,8 @@ pub enum Command {
     Powercut(Powercut),
     /// Show the nucleus's portal code, disassembled, and check it
     Portals(Portals),
+    /// Show who may call whom and which devices each component has, from the manifest
+    Graph(Graph),
     /// Check interface definitions and show their operations
     #[command(after_help = IDL_HELP)]
     Idl(Idl),
@@ -522,6 +524,15 @@ pub struct Debug {
     /// Further arguments for GDB
     #[arg(last = true, value_name = "ARG")]
     pub gdb: Vec<std::ffi::OsString>,
+}
+
+#[derive(Args)]
+pub struct Graph {
+    #[command(flatten)]
+    pub machine: Machine,
+    /// Draw it into this file instead (`-`: standard output)
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
 }
 
 #[derive(Args)]

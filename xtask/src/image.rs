@@ -5,7 +5,7 @@ use crate::build::{self, System};
 use crate::cli::{Machine, Root};
 use crate::{composition, packages, places};
 use anyhow::{Context, Result};
-use cairn_manifest::Registers;
+use cairn_manifest::{Manifest, Registers};
 use std::fs;
 use std::path::Path;
 
@@ -24,7 +24,7 @@ const MODULES: &str = "lib/modules/at-start";
 const ADDED: &str = "add";
 
 /// Folders of the root and their modes.
-const FOLDERS: [(&str, u32); 22] = [
+const FOLDERS: [(&str, u32); 23] = [
     ("bin", 0o755),
     ("dev", 0o755),
     ("etc", 0o755),
@@ -43,6 +43,7 @@ const FOLDERS: [(&str, u32); 22] = [
     ("usr/bin", 0o755),
     ("usr/local", 0o755),
     ("usr/local/bin", 0o755),
+    ("usr/local/sbin", 0o755),
     ("usr/sbin", 0o755),
     ("var", 0o755),
     ("var/log", 0o755),
@@ -110,6 +111,7 @@ fn small() -> Result<Archive> {
             archive.symlink(&applet, "/bin/busybox");
         }
     }
+    archive.symlink("usr/local/sbin/cairn-ctl", "/sbin/init");
     archive.host(&places::root().join("system/root"), "/")?;
     Ok(archive)
 }
@@ -137,9 +139,8 @@ fn read(path: &Path) -> Result<Vec<u8>> {
     fs::read(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
-/// The whole boot archive of Cairn, of the standard components and those that `--with`, a file with further lines for the manifest, names.
-pub fn cairn(system: &System, machine: &Machine) -> Result<Archive> {
-    let mut archive = root(&system.guest_init, machine)?;
+/// Cairn's manifest for a machine, with the lines of `--with`: the text, and what it says.
+pub fn manifest(machine: &Machine) -> Result<(String, Manifest)> {
     let with = machine.with.as_deref();
     let text = |path: &Path| {
         String::from_utf8(read(path)?).with_context(|| format!("{} is not text", path.display()))
@@ -150,8 +151,8 @@ pub fn cairn(system: &System, machine: &Machine) -> Result<Archive> {
         manifest.push('\n');
         manifest.push_str(&text(with)?);
     }
-    let parsed = match cairn_manifest::parse(&manifest) {
-        Ok(parsed) => parsed,
+    match cairn_manifest::parse(&manifest) {
+        Ok(parsed) => Ok((manifest, parsed)),
         Err(invalid) => match with {
             None => anyhow::bail!("the manifest is wrong: {}", invalid.0),
             // The same text with the user's lines in front, so that their numbers are those of the file.
@@ -161,7 +162,14 @@ pub fn cairn(system: &System, machine: &Machine) -> Result<Archive> {
                 anyhow::bail!("{}: {}", with.display(), told.0)
             }
         },
-    };
+    }
+}
+
+/// The whole boot archive of Cairn, of the standard components and those that `--with`, a file with further lines for the manifest, names.
+pub fn cairn(system: &System, machine: &Machine) -> Result<Archive> {
+    let mut archive = root(&system.guest_init, machine)?;
+    let with = machine.with.as_deref();
+    let (manifest, parsed) = manifest(machine)?;
     let mut further: Vec<(String, Registers)> = Vec::new();
     let filesystems = parsed.filesystems.iter();
     let filesystems = filesystems.map(|line| (&line.binary, line.registers));

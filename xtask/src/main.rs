@@ -19,6 +19,7 @@ mod debian;
 mod debug;
 mod disk;
 mod exec;
+mod graph;
 mod guest;
 mod image;
 mod interfaces;
@@ -88,6 +89,7 @@ fn dispatch(command: cli::Command) -> anyhow::Result<u8> {
         cli::Command::Packet(arguments) => packet::command(&arguments),
         cli::Command::Wire(arguments) => wire::command(&arguments),
         cli::Command::Docs(arguments) => book::command(&arguments),
+        cli::Command::Graph(arguments) => graph::command(&arguments),
         cli::Command::Idl(arguments) => interfaces::command(&arguments),
         cli::Command::Clean(arguments) => build::clean(&arguments),
     }

@@ -6,6 +6,8 @@
 //! The words come from the kernel command line: as environment variables (both kernels hand unknown `name=value` words to the first
 //! process that way), or from `/proc/cmdline`. Further words: `rows=` and `cols=`, the size of the host's terminal; `term=`, its kind; `nameserver=`, who is asked for names if `/etc/resolv.conf` is not there.
 //!
+//! Under the names `cairn-ctl`, `poweroff`, `halt` and `reboot` it is those programs (`cairn_ctl`).
+//!
 //! One thread, no allocation after `fork` in the child that could matter, and only old system calls: this program must work early
 //! in a system's life.
 
@@ -18,7 +20,34 @@ mod shell;
 mod sys;
 mod tree;
 
-fn main() {
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let mut words = std::env::args();
+    let name = words.next().unwrap_or_default();
+    match name.rsplit('/').next().unwrap_or_default() {
+        "cairn-ctl" => ExitCode::from(cairn_ctl::main(&words.collect::<Vec<_>>())),
+        "poweroff" | "halt" => ask_first(libc::SIGUSR2),
+        "reboot" => ask_first(libc::SIGTERM),
+        _ => {
+            serve();
+            ExitCode::SUCCESS
+        }
+    }
+}
+
+/// Have the first process end the machine, as busybox's programs of these names do.
+fn ask_first(signal: i32) -> ExitCode {
+    match sys::tell(1, signal) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("the first process cannot be asked: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn serve() {
     let begun = sys::time_stamp();
     let words = boot::prepare();
     sys::catch_signals();

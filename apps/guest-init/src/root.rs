@@ -35,6 +35,26 @@ pub fn enter(device: &str) {
     if let (true, Err(e)) = (there, copy_all(Path::new(ADDED[1]), Path::new("/"))) {
         eprintln!("guest-init: what was added: {e}");
     }
+    // The program itself is on no disk where the kernel has it elsewhere.
+    if there && Path::new(OWN).exists() {
+        name_own(Path::new(NAMES_IN), &NAMES);
+    }
+}
+
+/// Where this program is beside a root on a disk, the names under which it is other programs, and their folder.
+const OWN: &str = "/boot/sbin/init";
+const NAMES: [&str; 4] = ["cairn-ctl", "halt", "poweroff", "reboot"];
+const NAMES_IN: &str = "/usr/local/sbin";
+
+/// Links from these names, where nothing is yet. A root that cannot be written does without.
+fn name_own(folder: &Path, names: &[&str]) {
+    let _ = fs::create_dir_all(folder);
+    for name in names {
+        let place = folder.join(name);
+        if fs::symlink_metadata(&place).is_err() {
+            let _ = symlink(OWN, place);
+        }
+    }
 }
 
 fn move_to(device: &str) -> io::Result<()> {
@@ -104,6 +124,9 @@ mod tests {
         );
         assert!(to.join("bin/kept").exists());
         copy_all(&root.join("absent"), &to).unwrap();
+        name_own(&to.join("bin"), &["x", "new"]);
+        assert_eq!(fs::read(to.join("bin/x")).unwrap(), b"new");
+        assert_eq!(fs::read_link(to.join("bin/new")).unwrap(), Path::new(OWN));
         fs::remove_dir_all(root).unwrap();
     }
 }

@@ -16,12 +16,14 @@ const SHELLS: [(&str, &str); 2] = [
     (
         "/bin/bash",
         "This is a shell with Debian's programs: those of their packages, unmodified.\n\
-         Ctrl-A X ends the machine, and so does `kill -USR2 1`.",
+         `poweroff` ends the machine; `cairn-ctl ps` shows what it consists of.\n\
+         (Ctrl-A X ends it as if the power was cut.)",
     ),
     (
         "/bin/sh",
         "This is a shell with Debian's busybox: `help` and `busybox` list what there is.\n\
-         `poweroff` ends the machine, and so does Ctrl-A X.",
+         `poweroff` ends the machine; `cairn-ctl ps` shows what it consists of.\n\
+         (Ctrl-A X ends it as if the power was cut.)",
     ),
 ];
 /// When a shell has ended.
@@ -37,7 +39,7 @@ pub fn serve(words: &Words) {
         "USER=root".to_string(),
         "LOGNAME=root".to_string(),
         format!("SHELL={shell}"),
-        "PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin".to_string(),
+        "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_string(),
         format!("TERM={}", words.term),
     ];
     let greeting = format!("\nWelcome. {about}\n\n");

@@ -219,6 +219,14 @@ pub fn executable(path: &std::ffi::CStr) -> io::Result<()> {
     check(unsafe { libc::access(path.as_ptr(), libc::X_OK) }).map(|_| ())
 }
 
+pub fn tell(pid: i32, signal: i32) -> io::Result<()> {
+    // SAFETY: plain call.
+    match unsafe { libc::kill(pid, signal) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 pub fn kill(pid: i32, signal: i32) {
     // SAFETY: integers only.
     unsafe { libc::kill(pid, signal) };

@@ -202,6 +202,8 @@ pub enum Service {
     Machine,
     /// The nucleus's trace, and failures on request.
     Trace,
+    /// `init`'s: which components there are and what they do; to start one again.
+    Components,
 }
 
 /// Names of roles: one, or several.
@@ -466,7 +468,72 @@ impl Filesystem {
     }
 }
 
+/// What `init` has, in the same form as [`Component::lines`].
+pub const INIT_LINES: &str = "init service memory -\ninit service machine -\n";
+
+/// A name as one word: what would end it is shown as in /proc/mounts.
+pub fn word(name: &str) -> String {
+    let mut word = String::new();
+    for c in name.chars() {
+        match c {
+            ' ' | '\t' | '\n' | '\\' => word.push_str(&format!("\\{:03o}", c as u32)),
+            c => word.push(c),
+        }
+    }
+    word
+}
+
 impl Component {
+    /// What its line gives it, a line of four words for each thing: its name, the kind, what, and how.
+    pub fn lines(&self) -> String {
+        let own = word(&self.name);
+        let mut lines = String::new();
+        let mut line = |kind: &str, what: String, how: String| {
+            let how = if how.is_empty() { "-".into() } else { how };
+            lines.push_str(&format!("{own} {kind} {what} {how}\n"));
+        };
+        for (name, grant) in &self.portals {
+            match grant {
+                Grant::Call { to, badge, role } => {
+                    let how = match (role.names(), badge) {
+                        ([], 0) => String::new(),
+                        ([], badge) => format!("badge={badge:#x}"),
+                        (roles, _) => roles.join(","),
+                    };
+                    line("calls", word(to), how);
+                }
+                Grant::Ports {
+                    ports: (first, count),
+                } => line("ports", format!("{first:#x}+{count}"), word(name)),
+                Grant::Interrupt { interrupt, .. } => {
+                    line("interrupt", interrupt.to_string(), word(name));
+                }
+                Grant::Message { .. } => line("interrupt", "message".into(), word(name)),
+                Grant::Service {
+                    service: Service::Components,
+                } => line("calls", "init".into(), "components".into()),
+                Grant::Service { service } => {
+                    let service = format!("{service:?}").to_lowercase();
+                    line("service", service, String::new());
+                }
+            }
+        }
+        for (name, (first, length)) in &self.device_memory {
+            line("memory", format!("{first:#x}+{length:#x}"), word(name));
+        }
+        if let Some(archive) = self.archive {
+            let how = match archive {
+                Archive::Read => "read",
+                Archive::Write => "write",
+            };
+            line("archive", "boot".into(), how.into());
+        }
+        for mount in &self.mounts {
+            line("serves", word(&mount.prefix), word(&mount.fstype));
+        }
+        lines
+    }
+
     fn check(&self, manifest: &Manifest) -> Result<(), Invalid> {
         if self.portals.len() > PORTALS_MAX {
             return Err(Invalid(format!("more than {PORTALS_MAX} portals")));
@@ -541,6 +608,30 @@ impl Component {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_line_gives_is_told_in_words() {
+        let manifest = parse(include_str!("../../../system/system.toml")).unwrap();
+        let lines = |name: &str| {
+            let index = manifest.component(name).unwrap();
+            manifest.components[index].lines()
+        };
+        assert_eq!(
+            lines("uart0"),
+            "uart0 interrupt 4 irq\nuart0 ports 0x3f8+8 ports\n"
+        );
+        assert_eq!(
+            lines("tty"),
+            "tty calls event badge=0x1\ntty calls proc groups,terminal\ntty calls uart0 -\ntty calls uart1 -\ntty serves tty: tty\n"
+        );
+        assert!(lines("procfs").contains("procfs calls init components\n"));
+        assert!(lines("proc").contains("proc service machine -\n"));
+        // Nobody else may restart anybody.
+        let mut all = manifest.components.iter().map(Component::lines);
+        let count = |text: &String| text.matches("calls init").count();
+        assert_eq!(all.by_ref().map(|text| count(&text)).sum::<usize>(), 1);
+        assert_eq!(word("a b\\"), "a\\040b\\134");
+    }
 
     const SMALL: &str = r#"
         [first]

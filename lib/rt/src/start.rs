@@ -33,7 +33,18 @@ macro_rules! entry {
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
         unsafe extern "C" fn _start() -> ! {
-            core::arch::naked_asm!("and rsp, -16", "call {start}", "ud2", start = sym cairn_start)
+            core::arch::naked_asm!(
+                "and rsp, -16",
+                // What it receives is counted above the first frame.
+                "mov rax, {mark}",
+                "mov [rsp - 16], rax",
+                "sub rsp, {head}",
+                "call {start}",
+                "ud2",
+                mark = const $crate::abi::layout::COUNTS_MESSAGES,
+                head = const $crate::abi::layout::NATIVE_STACK_HEAD,
+                start = sym cairn_start,
+            )
         }
     };
 }

@@ -10,9 +10,10 @@ use cairn_abi::service::memory::{map, pool, prot};
 use cairn_abi::service::{current, domain, machine, memory, thread, AUTO};
 use cairn_abi::{rights, Error, Id};
 use cairn_elf::{Image, Segment};
-use cairn_idl::vm;
+use cairn_idl::{components as told, vm};
 use cairn_init::deaths::Deaths;
 use cairn_init::image::{acceptable, plan, Run};
+use cairn_init::list::{Seen, State};
 use cairn_init::startup;
 use cairn_manifest::{Archive, Component, Grant, Manifest, Registers, Service, Trigger};
 use cairn_rt::{log, Portal, Receiver};
@@ -39,6 +40,10 @@ struct Running {
     /// Of one that was not there from the start: the portal by which it says that it is ready.
     ready: Option<Portal>,
     deaths: Deaths,
+    /// Its first thread's id, and how often it was started.
+    first: u64,
+    lives: u32,
+    given_up: bool,
 }
 
 pub struct Components {
@@ -54,6 +59,47 @@ pub struct Components {
 
 fn fault<T>(what: &str, result: Result<T, Error>) -> Result<T, String> {
     result.map_err(|e| format!("{what}: {e:?}"))
+}
+
+/// What the nucleus tells of a thread of this domain; zeroes, if there is none.
+fn told_of_thread(domain: Portal, id: u64) -> [u64; 8] {
+    let words = [id, u64::from(thread::INFO)];
+    domain
+        .service(domain::THREAD_CONTROL, &words)
+        .unwrap_or_default()
+}
+
+/// What the nucleus tells of a domain.
+fn add_domain(domain: Portal, seen: &mut Seen) {
+    if let Ok([_, threads, portals, processor, ..]) = domain.service(domain::INFO, &[]) {
+        (seen.threads, seen.portals, seen.processor) = (threads, portals, processor);
+    }
+}
+
+fn word_at(bytes: &[u8; 16], at: usize) -> u64 {
+    let word = bytes[at..].first_chunk();
+    word.map_or(0, |word| u64::from_le_bytes(*word))
+}
+
+/// Of `init` itself. It is started once, and the machine ends with it.
+pub fn own() -> Seen {
+    let mut seen = Seen {
+        state: State::Lives(0),
+        priority: (0, 0),
+        processor: 0,
+        messages: None,
+        memory: None,
+        threads: 0,
+        portals: 0,
+        lives: 1,
+        restart: Some(cairn_manifest::Restart::Halt),
+    };
+    if let Ok([thread, ..]) = Portal::CURRENT.service(current::IDENTITY, &[]) {
+        let [_, _, priority, effective, ..] = told_of_thread(Portal(init_slot::DOMAIN), thread);
+        seen.priority = (priority, effective);
+    }
+    add_domain(Portal(init_slot::DOMAIN), &mut seen);
+    seen
 }
 
 /// Monotonic nanoseconds. (`init` has no system page to read them from.)
@@ -84,6 +130,9 @@ impl Components {
                 keepsake: None,
                 ready: None,
                 deaths: Deaths::default(),
+                first: 0,
+                lives: 0,
+                given_up: false,
             });
         }
         let on_disks = manifest.filesystems.iter().filter(|l| !l.disks.is_empty());
@@ -180,6 +229,9 @@ impl Components {
             keepsake: None,
             ready: Some(ready),
             deaths: Deaths::default(),
+            first: 0,
+            lives: 0,
+            given_up: false,
         };
         match self.running.get_mut(index) {
             Some(place) => *place = new,
@@ -197,6 +249,7 @@ impl Components {
     /// It will not be started again: who asks it, or waits for what its successor would have gone on with, hears of that.
     pub fn give_up(&mut self, manifest: &Manifest, index: usize) {
         let running = &mut self.running[index];
+        running.given_up = true;
         let count = running.deaths.in_a_row();
         log!(
             "{} is given up: it died {count} times in a row",
@@ -232,6 +285,57 @@ impl Components {
             if let Err(why) = self.vm().destroy(id) {
                 log!("memory of a dead component: {why}");
             }
+        }
+    }
+
+    /// What it does. `due`: it is to be started again.
+    pub fn state(&self, index: usize, due: bool) -> State {
+        let running = &self.running[index];
+        match running.domain {
+            Some((portal, _)) => State::Lives(told_of_thread(portal, running.first)[1]),
+            None if running.given_up => State::GivenUp,
+            None if due => State::Due,
+            None => State::Ended,
+        }
+    }
+
+    /// What is to be told of it.
+    pub fn seen(&self, manifest: &Manifest, index: usize, due: bool) -> Seen {
+        let (component, running) = (&manifest.components[index], &self.running[index]);
+        let given = u64::from(component.priority);
+        let mut seen = Seen {
+            state: self.state(index, due),
+            priority: (given, given),
+            processor: 0,
+            messages: None,
+            memory: None,
+            threads: 0,
+            portals: 0,
+            lives: running.lives,
+            restart: Some(component.restart),
+        };
+        let Some((portal, id)) = running.domain else {
+            return seen;
+        };
+        let [_, _, own, effective, ..] = told_of_thread(portal, running.first);
+        if own != 0 {
+            seen.priority = (own, effective);
+        }
+        add_domain(portal, &mut seen);
+        if let Ok(pages) = self.vm().space_stat(id) {
+            seen.memory = Some(pages.resident * PAGE);
+            let mut counts = [0; 16];
+            let read = self.vm().read_from(id, layout::NATIVE_COUNTS, &mut counts);
+            let [mark, count] = [0, 8].map(|at| word_at(&counts, at));
+            seen.messages = (read == Ok(16) && mark == layout::COUNTS_MESSAGES).then_some(count);
+        }
+        seen
+    }
+
+    /// End it; its end is heard of as any other.
+    pub fn end(&self, index: usize) {
+        if let Some((portal, _)) = self.running[index].domain {
+            while portal.service(domain::DESTROY, &[0]) == Err(Error::Again) {}
         }
     }
 
@@ -395,6 +499,14 @@ impl Components {
                     service: Service::Machine,
                 } => put(target, MACHINE, slot)?,
                 Grant::Service {
+                    service: Service::Components,
+                } => {
+                    let own = Receiver(Portal(native_slot::RECEIVE));
+                    let portal = fault("portal", own.make_portal(told::BADGE))?;
+                    put(target, portal, slot)?;
+                    portal.close();
+                }
+                Grant::Service {
                     service: Service::Trace,
                 } => {
                     let made = fault("trace", MACHINE.service(machine::TRACE, &[AUTO]))?;
@@ -458,7 +570,7 @@ impl Components {
 
     /// Configure the finished domain and let its first thread run.
     fn run(
-        &self,
+        &mut self,
         component: &Component,
         index: usize,
         target: Portal,
@@ -487,6 +599,8 @@ impl Components {
         let first = Portal(made[0] as u32);
         fault("start", first.service(thread::START, &[]))?;
         first.close();
+        self.running[index].first = made[1];
+        self.running[index].lives += 1;
         Ok(())
     }
 

@@ -6,4 +6,5 @@ extern crate alloc;
 
 pub mod deaths;
 pub mod image;
+pub mod list;
 pub mod startup;

@@ -9,6 +9,7 @@ extern crate alloc;
 mod components;
 mod first_memory;
 mod mounts;
+mod told;
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -225,6 +226,9 @@ impl Watch {
             let passed = received.portals.min(cairn_abi::MAX_PORTALS);
             for word in &received.words[8 - passed..] {
                 Portal(*word as u32).close();
+            }
+            if received.badge == cairn_idl::components::BADGE {
+                return self.told(receiver, received);
             }
             if let Some(result) = self.mounts.asked(received, manifest, components) {
                 let _ = receiver.reply(received.token, cairn_rt::Reply::result(result));

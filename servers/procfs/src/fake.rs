@@ -16,6 +16,7 @@ pub struct Fake {
     pub entered: Vec<(u32, u64)>,
     /// Writer, process, which and text of maps.
     pub maps: Vec<(u32, u32, SpaceMap, Vec<u8>)>,
+    pub restarted: Vec<Vec<u8>>,
 }
 
 pub const SHELL_DOMAIN: u32 = 77;
@@ -262,6 +263,20 @@ impl System for Fake {
     fn set_host_name(&mut self, name: &[u8]) -> Result<(), i64> {
         self.host_name = name.to_vec();
         Ok(())
+    }
+
+    fn components(&mut self, which: u64) -> String {
+        format!("tty {which}\n")
+    }
+
+    fn restart_component(&mut self, name: &[u8]) -> Result<(), i64> {
+        match name {
+            b"tty" => Err(cairn_idl::errno::EBUSY),
+            name => {
+                self.restarted.push(name.to_vec());
+                Ok(())
+            }
+        }
     }
 
     fn processor(&mut self) -> Processor {

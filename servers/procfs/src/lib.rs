@@ -7,6 +7,7 @@
 
 extern crate alloc;
 
+pub mod components;
 #[cfg(test)]
 mod fake;
 pub mod ipc;

@@ -1,4 +1,4 @@
-//! The program of /proc: `cmdline=` is the machine's boot command line, `filesystems=` what disks can be mounted with; portals `proc` (system badge) and `vm` (control badge).
+//! The program of /proc: `cmdline=` is the machine's boot command line, `filesystems=` what disks can be mounted with; portals `proc` (system badge), `vm` (control badge), `ipc`, `net`, and `components` (`init`'s list).
 #![no_std]
 #![no_main]
 #![forbid(unsafe_code)]
@@ -24,6 +24,7 @@ fn main() -> ! {
         vm,
         ipc: startup::portal("ipc"),
         net: startup::portal("net"),
+        components: startup::portal("components"),
         boot_line: startup::argument("cmdline").unwrap_or("").into(),
         disk_types: startup::argument("filesystems")
             .unwrap_or("")

@@ -6,12 +6,12 @@ use alloc::vec;
 use alloc::vec::Vec;
 use cairn_abi::machine::Counters;
 use cairn_abi::service::current;
-use cairn_idl::errno::ENOSYS;
+use cairn_idl::errno::{EIO, ENOSYS};
 use cairn_idl::fs::{Prefix, PrefixTable, PREFIX_SERIAL_SHIFT};
 use cairn_idl::proc::{SpaceKind, SpaceMap, Status};
 use cairn_idl::vm::MapEntry;
 use cairn_idl::wire::Failure;
-use cairn_idl::{ipc, net, proc, vm};
+use cairn_idl::{components, ipc, net, proc, vm};
 use cairn_rt::{entropy, time, Portal};
 
 pub struct Outside {
@@ -22,6 +22,8 @@ pub struct Outside {
     pub ipc: Option<Portal>,
     /// That of Internet sockets.
     pub net: Option<Portal>,
+    /// `init`, for the list of components.
+    pub components: Option<Portal>,
     pub boot_line: String,
     pub disk_types: Vec<String>,
     pub boot_id: [u8; 16],
@@ -276,6 +278,31 @@ impl System for Outside {
 
     fn set_host_name(&mut self, name: &[u8]) -> Result<(), i64> {
         self.proc().sethostname(name).map_err(Failure::errno)
+    }
+
+    fn components(&mut self, which: u64) -> String {
+        const PIECE: usize = 16 * 1024;
+        let mut all = Vec::new();
+        let mut next = 0;
+        let mut bytes = vec![0; PIECE];
+        while let Some(portal) = &self.components {
+            let client = components::Client(portal);
+            let Ok(told) = client.list(which, next, &mut bytes) else {
+                break;
+            };
+            all.extend_from_slice(&bytes[..told.1.min(PIECE)]);
+            next = told.0;
+            if next == 0 {
+                break;
+            }
+        }
+        String::from_utf8_lossy(&all).into_owned()
+    }
+
+    fn restart_component(&mut self, name: &[u8]) -> Result<(), i64> {
+        let portal = self.components.as_ref().ok_or(EIO)?;
+        let done = components::Client(portal).restart(name);
+        done.map_err(Failure::errno)
     }
 
     fn processor(&mut self) -> Processor {

@@ -1,5 +1,6 @@
 //! The tree as a resource manager.
 
+use crate::components::{restart, RESTART};
 use crate::system::System;
 use crate::table::{rows, Dir, Row, What, Who};
 use alloc::format;
@@ -481,7 +482,7 @@ impl<S: System> Server for Procfs<S> {
         }
     }
 
-    /// The host name and the limits of System V's things can be written here, by who may open the file for it.
+    /// The host name, the limits of System V's things, and the name of a component can be written here, by who may open the file for it.
     fn write(
         &mut self,
         cx: &mut Context,
@@ -508,7 +509,7 @@ impl<S: System> Server for Procfs<S> {
         }
         let name = self.rows[index].name;
         let limits = crate::ipc::limits_of(name);
-        if name != "hostname" && limits.is_empty() {
+        if !["hostname", RESTART].contains(&name) && limits.is_empty() {
             return Err(Failure::Errno(EACCES));
         }
         let most = if name == "hostname" { 65 } else { 128 };
@@ -519,6 +520,7 @@ impl<S: System> Server for Procfs<S> {
         cx.fetch(0, text)?;
         let done = match name {
             "hostname" => self.system.set_host_name(text.trim_ascii_end()),
+            RESTART => restart(&mut self.system, text),
             _ => crate::ipc::set_limits(&mut self.system, limits, text),
         };
         done.map_err(Failure::Errno)?;

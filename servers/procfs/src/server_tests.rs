@@ -312,6 +312,29 @@ fn the_host_name_and_limits_can_be_written_and_nothing_else() {
 }
 
 #[test]
+fn components_are_shown_to_everybody_and_restarted_by_user_0() {
+    let mut bench = bench();
+    let words = [fs::WRITE, fs::POSITION];
+    let handle = bench.open(b"cairn/restart", o::WRONLY, 0).unwrap();
+    assert_eq!(bench.result(handle, &words, b"uart0\n"), 6);
+    assert_eq!(bench.result(handle, &words, b"devfs"), 5);
+    assert_eq!(bench.server.system.restarted, [&b"uart0"[..], b"devfs"]);
+    assert_eq!(bench.result(handle, &words, b"tty\n"), -EBUSY);
+    assert_eq!(bench.result(handle, &words, b"\n"), -ENOENT);
+    assert_eq!(bench.result(handle, &words, &[b'x'; 24]), -ENOENT);
+    bench.label = cairn_idl::label::make(1000, 1000);
+    assert!(text(&mut bench, "cairn/components").ends_with(" restart\ntty 0\n"));
+    assert!(text(&mut bench, "cairn/portals").ends_with("how\ntty 1\n"));
+    for how in [o::WRONLY, o::RDONLY] {
+        assert_eq!(bench.open(b"cairn/restart", how, 0), Err(-EACCES));
+    }
+    for name in ["components", "portals"] {
+        let path = format!("cairn/{name}");
+        assert_eq!(bench.open(path.as_bytes(), o::WRONLY, 0), Err(-EACCES));
+    }
+}
+
+#[test]
 fn every_file_can_be_read_and_every_directory_listed() {
     let mut bench = bench();
     bench.sender = ROOT_DOMAIN;

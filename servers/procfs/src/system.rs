@@ -98,6 +98,9 @@ pub trait System {
     fn set_ipc_limit(&mut self, which: Limits, value: u64) -> Result<(), i64>;
     fn set_host_name(&mut self, name: &[u8]) -> Result<(), i64>;
     fn processor(&mut self) -> Processor;
+    /// `init`'s lines of all components (`components::LIST`), and the end of one that is started again.
+    fn components(&mut self, which: u64) -> String;
+    fn restart_component(&mut self, name: &[u8]) -> Result<(), i64>;
     /// Types of file systems that disks can be mounted with.
     fn disk_types(&self) -> Vec<String>;
     /// Command line of the boot.

@@ -1,7 +1,7 @@
 //! The tree below /proc: a row per name.
 
 use crate::system::System;
-use crate::{ipc, machine, net, process};
+use crate::{components, ipc, machine, net, process};
 use alloc::string::String;
 use cairn_idl::fs::s;
 use cairn_idl::ipc::Limits;
@@ -27,6 +27,7 @@ pub enum Dir {
     SysNet,
     Core,
     Spaces,
+    Cairn,
 }
 
 /// Whom a text is about.
@@ -214,6 +215,13 @@ pub fn rows<S: System>() -> alloc::vec::Vec<Row<S>> {
         text(Root, "uptime", machine::uptime),
         fixed(Root, "version", machine::VERSION),
         text(Root, "vmstat", machine::vmstat),
+        dir(Root, "cairn", Cairn),
+        text(Cairn, "components", components::states),
+        text(Cairn, "portals", components::portals),
+        Row {
+            mode: s::IFREG | 0o200,
+            ..fixed(Cairn, components::RESTART, "")
+        },
         dir(Root, "net", Net),
         dir(Root, "sys", Sys),
         fixed(
