@@ -61,6 +61,30 @@ static pid_t child(void (*run)(mqd_t), mqd_t queue) {
     return pid;
 }
 static void receives(mqd_t queue) { take("waited", queue); }
+static volatile int seen, seen_value, seen_code;
+static volatile pid_t seen_from;
+static void told(int s, siginfo_t *info, void *c) {
+    (void)s, (void)c;
+    seen++, seen_value = info->si_value.sival_int, seen_code = info->si_code, seen_from = info->si_pid;
+}
+static void told_of(const char *what) {
+    printf("%s: told %d", what, seen);
+    if (seen) printf(" value %d code %d from %s", seen_value, seen_code == SI_MESGQ, seen_from == getpid() ? "itself" : "another");
+    printf("\n"), seen = 0;
+}
+static void notifies(mqd_t queue) {
+    struct sigevent how = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1};
+    tell("notify another", mq_notify(queue, &how));
+}
+static void receives_both(mqd_t queue) { take("waited beside", queue); }
+static int fork_off(mqd_t queue) {
+    fflush(stdout);
+    pid_t pid = fork();
+    int status;
+    if (pid == 0) _exit(mq_notify(queue, 0) != 0);
+    waitpid(pid, &status, 0);
+    return -(status != 0);
+}
 static void sends(mqd_t queue) { tell("waited to send", mq_send(queue, "late", 5, 9)); }
 static void stranger(mqd_t queue) {
     (void)queue;
@@ -186,6 +210,48 @@ int main(void) {
     waitpid(pid, 0, 0);
     take("through another", reads);
     close(set);
+
+    /* To be told of a message. */
+    struct sigaction info = {.sa_sigaction = told, .sa_flags = SA_SIGINFO | SA_RESTART};
+    sigaction(SIGUSR1, &info, 0);
+    struct sigevent how = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1, .sigev_value.sival_int = 55};
+    mqd_t both = make("/cairn-told", O_RDWR, 4, 100);
+    tell("notify", mq_notify(both, &how));
+    tell("notify twice", mq_notify(both, &how));
+    pid = child(notifies, both), waitpid(pid, 0, 0);
+    mq_send(both, "x", 2, 0), told_of("by itself");
+    mq_send(both, "x", 2, 0), told_of("no more");
+    tell("notify again", mq_notify(both, &how));
+    mq_send(both, "x", 2, 0), told_of("it was not empty");
+    for (int i = 0; i < 3; i++) mq_receive(both, text, 100, 0);
+    pid = child(sends, both), waitpid(pid, 0, 0), told_of("by another");
+    mq_receive(both, text, 100, 0);
+    tell("notify no more", mq_notify(both, 0));
+    tell("notify no more, twice", mq_notify(both, 0));
+    mq_notify(both, &how), mq_notify(both, 0);
+    mq_send(both, "x", 2, 0), told_of("taken back"), mq_receive(both, text, 100, 0);
+    mq_notify(both, &how);
+    pid = child(receives_both, both), usleep(30000);
+    mq_send(both, "x", 2, 0), waitpid(pid, 0, 0), told_of("somebody waited");
+    mqd_t second = mq_open("/cairn-told", O_RDWR);
+    mq_close(second);
+    tell("closed: notify", mq_notify(both, &how));
+    tell("of another's no more", fork_off(both));
+    tell("busy", mq_notify(both, &how));
+    mq_notify(both, 0);
+    waitpid(child(notifies, both), 0, 0);
+    how.sigev_notify = SIGEV_NONE;
+    tell("after its end: nothing", mq_notify(both, &how));
+    tell("busy", mq_notify(both, &how));
+    mq_send(both, "x", 2, 0), told_of("nothing"), mq_receive(both, text, 100, 0);
+    how.sigev_notify = 77;
+    tell("how?", mq_notify(both, &how));
+    how.sigev_notify = SIGEV_SIGNAL, how.sigev_signo = 65;
+    tell("which signal?", mq_notify(both, &how));
+    how.sigev_signo = SIGUSR1;
+    tell("of what?", mq_notify(99, &how));
+    tell("of what is no queue?", mq_notify(0, &how));
+    mq_close(both), mq_unlink("/cairn-told");
 
     /* Names. */
     waitpid(child(stranger, queue), 0, 0);

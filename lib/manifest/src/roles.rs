@@ -7,7 +7,7 @@ use cairn_idl::proc::role;
 use cairn_idl::vm;
 
 /// Of `proc`: bits.
-const PROC: [(&str, u64); 10] = [
+const PROC: [(&str, u64); 11] = [
     ("groups", role::GROUPS),
     ("terminal", role::TERMINAL),
     ("mount", role::MOUNT),
@@ -18,6 +18,7 @@ const PROC: [(&str, u64); 10] = [
     ("spaces", role::SPACES),
     ("cgroup", role::CGROUP),
     ("lives", role::LIVES),
+    ("signals", role::SIGNALS),
 ];
 
 /// Of `vm`: one at a time.
@@ -87,7 +88,10 @@ mod tests {
             ("cgroup2", &["proc:groups", "proc:inspect", "proc:cgroup"]),
             ("devfs", &["proc:groups"]),
             ("event", &["proc:lives"]),
-            ("ipc", &["proc:groups", "proc:inspect"]),
+            (
+                "ipc",
+                &["proc:groups", "proc:inspect", "proc:lives", "proc:signals"],
+            ),
             ("local", &["proc:inspect"]),
             ("net", &["proc:inspect"]),
             ("pipe", &["proc:groups"]),

@@ -236,6 +236,7 @@ static CALLS: &[(usize, &str, Handler)] = &[
     (241, "mq_unlink", mqueue::mq_unlink),
     (242, "mq_timedsend", mqueue::mq_timedsend),
     (243, "mq_timedreceive", mqueue::mq_timedreceive),
+    (244, "mq_notify", mqueue::mq_notify),
     (245, "mq_getsetattr", mqueue::mq_getsetattr),
     (247, "waitid", wait::waitid),
     (251, "ioprio_set", peers::ioprio_set),

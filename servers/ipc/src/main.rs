@@ -7,6 +7,7 @@ extern crate alloc;
 
 use cairn_abi::Id;
 use cairn_idl::proc;
+use cairn_ipc::mq::Notify;
 use cairn_ipc::server::Outside;
 use cairn_ipc::Ipc;
 use cairn_resmgr::event::serve;
@@ -15,6 +16,9 @@ use cairn_rt::paging::{self, Request};
 use cairn_rt::{log, startup, time, Portal};
 
 cairn_rt::entry!(main);
+
+/// si_code of a signal about a message queue.
+const SI_MESGQ: i64 = -3;
 
 /// Badge of `vm`'s notifications.
 const UNUSED: u64 = 1 << 31;
@@ -63,6 +67,26 @@ impl Outside for Machine {
             Some(u64::from_le_bytes(*limits.first_chunk()?))
         };
         limit().unwrap_or(USUAL)
+    }
+
+    fn life(&mut self, domain: Id) -> Option<u64> {
+        let proc = proc::Client(&self.proc?);
+        Some(proc.life_of(domain, 0).ok()?.life)
+    }
+
+    fn notify(&mut self, whom: &Notify, by: Id) -> bool {
+        let Some(proc) = self.proc else {
+            return false;
+        };
+        let Notify {
+            domain,
+            life,
+            signal,
+            value,
+        } = *whom;
+        let proc = proc::Client(&proc);
+        let told = proc.signal_for(life, domain, signal, SI_MESGQ, value, by);
+        told.is_ok_and(|_| true)
     }
 
     fn seconds(&mut self) -> u64 {

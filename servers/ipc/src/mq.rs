@@ -5,6 +5,7 @@ use crate::msg::Text;
 use crate::server::Kept;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use cairn_abi::Id;
 use cairn_idl::errno::*;
 use cairn_slab::Slab;
 
@@ -33,6 +34,15 @@ struct OfPriority {
     last: u32,
 }
 
+/// mq_notify(3): by which signal (0: none) and value which process is told.
+#[derive(Clone, Copy, Debug)]
+pub struct Notify {
+    pub domain: Id,
+    pub life: u64,
+    pub signal: u64,
+    pub value: u64,
+}
+
 #[derive(Debug)]
 pub struct Queue {
     pub space: u32,
@@ -50,6 +60,8 @@ pub struct Queue {
     /// Descriptors that are open.
     pub open: u32,
     list: Vec<OfPriority>,
+    /// Who is to be told of the next message.
+    pub notify: Option<Notify>,
     pub receivers: Line,
     pub senders: Line,
     /// What RLIMIT_MSGQUEUE counts of it, for its maker.
@@ -68,6 +80,11 @@ pub fn counted(most: u64, size: u64) -> Option<u64> {
 impl Queue {
     pub fn is_full(&self) -> bool {
         self.count >= self.most
+    }
+
+    /// Is somebody to be told when the next message comes?
+    pub fn tells(&self) -> bool {
+        self.notify.is_some() && self.count == 0 && self.receivers.is_empty()
     }
 
     /// What is to be charged before a message of so many bytes more comes in, beside what is.
@@ -141,6 +158,7 @@ impl Queues {
             bytes: 0,
             open: 0,
             list: Vec::new(),
+            notify: None,
             receivers: Line::default(),
             senders: Line::default(),
             counted,

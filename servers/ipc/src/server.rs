@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 use cairn_abi::{pulse, Id};
 use cairn_idl::errno::*;
 use cairn_idl::fs::{kind, o, poll, s};
-use cairn_idl::ipc::{self, Limits as Which};
+use cairn_idl::ipc::{self, Limits as Which, Notify};
 use cairn_idl::label;
 use cairn_resmgr::permission::{self, in_groups};
 use cairn_resmgr::server::Answer;
@@ -38,9 +38,16 @@ pub trait Outside {
     fn close(&mut self, object: Portal);
     /// RLIMIT_MSGQUEUE of the process in this domain.
     fn queue_limit(&mut self, domain: Id) -> u64;
+    /// What `proc` calls the process in this domain, and never another one.
+    fn life(&mut self, domain: Id) -> Option<u64>;
+    /// Its signal (0: none, it is only looked at) to who asked for it, as of the process in this domain. False: it is not there any more.
+    fn notify(&mut self, whom: &mq::Notify, by: Id) -> bool;
     /// Seconds since 1970.
     fn seconds(&mut self) -> u64;
 }
+
+/// The last number of a signal.
+const SIGNALS: u64 = 64;
 
 /// What is charged to whom for a thing.
 #[derive(Clone, Copy, Debug, Default)]
@@ -1178,6 +1185,7 @@ impl<O: Outside> Ipc<O> {
                 let queue = queue.ok_or(Failure::Errno(EBADF))?;
                 Ok(Reply::new(&[0, old, queue.most, queue.size, queue.count]))
             }
+            ipc::MQ_NOTIFY => self.posix_notify(cx, at).map(Reply::result),
             ipc::MQ_SEND | ipc::MQ_RECEIVE => fail(EBADF),
             _ => fail(EINVAL),
         }
@@ -1227,7 +1235,54 @@ impl<O: Outside> Ipc<O> {
             kept.bytes += lacks;
         }
         let text = fetch_text(cx, length)?;
-        errno(self.posix.send(&mut self.waiters, at, priority, text))?;
+        let queue = self.posix.all.get_mut(at);
+        let whom = queue.filter(|queue| queue.tells());
+        let whom = whom.and_then(|queue| queue.notify.take());
+        let sent = self.posix.send(&mut self.waiters, at, priority, text);
+        match (&sent, whom) {
+            (Ok(()), Some(whom)) if whom.signal != 0 => {
+                self.outside.notify(&whom, cx.request.sender);
+            }
+            (Err(_), Some(_)) => {
+                if let Some(queue) = self.posix.all.get_mut(at) {
+                    queue.notify = whom;
+                }
+            }
+            _ => {}
+        }
+        errno(sent)?;
+        Ok(0)
+    }
+
+    /// MQ_NOTIFY
+    fn posix_notify(&mut self, cx: &mut Context, at: u32) -> Answer<i64> {
+        let [_, how, signal, value, ..] = cx.request.words;
+        let domain = cx.request.sender;
+        let how = Notify::from_word(how).ok_or(Failure::Errno(EINVAL))?;
+        let queue = self.posix.all.get_mut(at).ok_or(Failure::Errno(EBADF))?;
+        let signal = match how {
+            Notify::Off => {
+                if queue.notify.is_some_and(|whom| whom.domain == domain) {
+                    queue.notify = None;
+                }
+                return Ok(0);
+            }
+            Notify::Nothing => 0,
+            Notify::Signal if signal <= SIGNALS => signal,
+            Notify::Signal => return fail(EINVAL),
+        };
+        if let Some(whom) = queue.notify {
+            let there = mq::Notify { signal: 0, ..whom };
+            if self.outside.notify(&there, 0) {
+                return fail(EBUSY);
+            }
+        }
+        queue.notify = Some(mq::Notify {
+            domain,
+            life: self.outside.life(domain).ok_or(Failure::Errno(ESRCH))?,
+            signal,
+            value,
+        });
         Ok(0)
     }
 
@@ -1284,7 +1339,7 @@ impl<O: Outside> Ipc<O> {
         let [_, priority, _, length, ..] = request.words;
         let queue = self.posix.all.get(at)?;
         let fits = length <= queue.size.min(ipc::SENT as u64) && priority < mq::PRIORITIES;
-        if !fits || queue.is_full() || queue.lacks(length as usize) != 0 {
+        if !fits || queue.tells() || queue.is_full() || queue.lacks(length as usize) != 0 {
             return None;
         }
         let length = length as usize;

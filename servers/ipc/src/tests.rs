@@ -1,11 +1,13 @@
 //! The server against a machine of the imagination.
 
+use crate::mq::Notify;
 use crate::sem;
 use crate::server::{Ipc, Outside};
 use crate::structures::{IPC_RMID, IPC_SET, IPC_STAT};
 use cairn_abi::pulse;
 use cairn_idl::errno::*;
 use cairn_idl::fs::o;
+use cairn_idl::ipc::Notify as NotifyHow;
 use cairn_idl::{ipc, label};
 use cairn_resmgr::fake::{Answer, Bench};
 use cairn_rt::Portal;
@@ -21,6 +23,10 @@ struct World {
     objects: BTreeMap<u32, (u64, u64)>,
     mapped: BTreeMap<u32, u64>,
     unused: Vec<u64>,
+    /// Who was told of a message: domain, signal, value, by whom.
+    told: Vec<(u32, u64, u64, u32)>,
+    /// Domains whose process has ended.
+    ended: Vec<u32>,
 }
 
 impl Outside for World {
@@ -43,6 +49,16 @@ impl Outside for World {
     }
     fn queue_limit(&mut self, _: u32) -> u64 {
         100_000
+    }
+    fn life(&mut self, domain: u32) -> Option<u64> {
+        Some(9000 + u64::from(domain))
+    }
+    fn notify(&mut self, whom: &Notify, by: u32) -> bool {
+        assert_eq!(whom.life, 9000 + u64::from(whom.domain));
+        if whom.signal != 0 {
+            self.told.push((whom.domain, whom.signal, whom.value, by));
+        }
+        !self.ended.contains(&whom.domain)
     }
     fn seconds(&mut self) -> u64 {
         7
@@ -385,6 +401,53 @@ fn only_who_owns_it_gives_it_away() {
     assert_eq!(result(&mut b, &larger), -EPERM);
     let limit = [ipc::LIMIT, ipc::Limits::Shmmni.word(), 1, 5];
     assert_eq!(result(&mut b, &limit), -EPERM);
+}
+
+#[test]
+fn one_process_is_told_once_of_a_message_that_nobody_waits_for() {
+    let mut b = bench();
+    let words = [ipc::MQ_OPEN, o::RDWR | o::CREAT, 0o600, 4, 100];
+    let queue = b.call(0, &words, b"queue", 0).unwrap().minted[0];
+    let notify = |how: NotifyHow, signal| [ipc::MQ_NOTIFY, how.word(), signal, 77];
+    let send = [ipc::MQ_SEND, 1, 500, 1];
+    let receive = [ipc::MQ_RECEIVE, 100, 500];
+    let by_signal = notify(NotifyHow::Signal, 10);
+    assert_eq!(
+        b.result(queue, &notify(NotifyHow::Signal, 65), b""),
+        -EINVAL
+    );
+    assert_eq!(b.result(queue, &[ipc::MQ_NOTIFY, 3], b""), -EINVAL);
+    assert_eq!(b.result(queue, &by_signal, b""), 0);
+    assert_eq!(b.result(queue, &by_signal, b""), -EBUSY);
+    // Another's wish to be told no more is about nothing.
+    user(&mut b, 1000, 51);
+    assert_eq!(b.result(queue, &notify(NotifyHow::Off, 0), b""), 0);
+    assert_eq!(b.result(queue, &by_signal, b""), -EBUSY);
+    for _ in 0..2 {
+        assert_eq!(b.result(queue, &send, b"x"), 0);
+    }
+    assert_eq!(b.server.outside.told, [(50, 10, 77, 51)]);
+    // The queue is not empty: the next message is nothing new.
+    assert_eq!(b.result(queue, &by_signal, b""), 0);
+    assert_eq!(b.result(queue, &send, b"x"), 0);
+    for _ in 0..3 {
+        assert_eq!(b.call(queue, &receive, b"", 100).unwrap().result(), 1);
+    }
+    assert_eq!(b.server.outside.told.len(), 1);
+    // Who waits gets it, and nobody is told; not even of the words' way.
+    let waits = b.send(queue, &receive, b"", 0);
+    assert_eq!(b.result(queue, &send, b"x"), 0);
+    assert!(b.answer(waits).is_some());
+    assert_eq!(b.server.outside.told.len(), 1);
+    // One that has ended is in nobody's way.
+    b.server.outside.ended.push(51);
+    user(&mut b, 1000, 50);
+    assert_eq!(b.result(queue, &notify(NotifyHow::Nothing, 0), b""), 0);
+    assert_eq!(b.result(queue, &send, b"x"), 0);
+    assert_eq!(b.server.outside.told.len(), 1);
+    assert_eq!(b.result(queue, &by_signal, b""), 0);
+    assert_eq!(b.result(queue, &notify(NotifyHow::Off, 0), b""), 0);
+    assert_eq!(b.result(queue, &by_signal, b""), 0);
 }
 
 #[test]

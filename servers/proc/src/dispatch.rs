@@ -87,7 +87,7 @@ impl<S: System> Manager<S> {
         let has = |roles: u64| message.badge & roles != 0;
         match words[0] {
             FORK..=LIFE_NUMBER | TRACE..=TRACE_MEMORY => {}
-            IDS_OF..=FOLLOW | CGROUP_MAKE..=FILES_LIMIT_OF => return self.outside(message),
+            IDS_OF..=SIGNAL_FOR | CGROUP_MAKE..=FILES_LIMIT_OF => return self.outside(message),
             _ => return Err(ENOSYS),
         }
         // (Components' label is the superuser's, and gives them nothing here.)
@@ -189,6 +189,7 @@ impl<S: System> Manager<S> {
             CGROUP_MAKE..=CGROUP_OF | CGROUP_CPU => role::CGROUP,
             SPACE_HOLD..=MAP_WRITE => role::SPACES,
             LIFE_OF | FOLLOW => role::LIVES,
+            SIGNAL_FOR => role::SIGNALS,
             _ => role::INSPECT,
         };
         let inspects = message.badge & by != 0;
@@ -226,6 +227,7 @@ impl<S: System> Manager<S> {
             ATTEND => self.attend(message),
             LIFE_OF => self.life_of(words[1], words[2]),
             FOLLOW => self.follow(message),
+            SIGNAL_FOR => self.signal_for(words),
             PTRACE_ACCESS => self.ptrace_access(words[1], words[2]),
             START => self.start(message),
             SET_ID => self.set_id(words),

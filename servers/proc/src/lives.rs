@@ -4,11 +4,14 @@
 //! A life is no right: who knows one may do by it what it may do by the process's number.
 
 use crate::dispatch::Outcome;
+use crate::kill::number;
 use crate::manager::{done, Manager};
 use crate::pid_spaces::is_within;
+use crate::process::Process;
+use crate::signal::{Full, Info};
 use crate::system::{Errno, System};
 use crate::table::{Slot, NONE};
-use cairn_idl::errno::{EINVAL, ESRCH};
+use cairn_idl::errno::{EAGAIN, EINVAL, ESRCH};
 use cairn_rt::Received;
 
 impl<S: System> Manager<S> {
@@ -37,6 +40,9 @@ impl<S: System> Manager<S> {
     /// LIFE_OF
     pub(crate) fn life_of(&self, domain: u64, pid: u64) -> Result<Outcome, Errno> {
         let by = self.by_domain(domain)?;
+        if pid == 0 {
+            return Ok(Outcome::words(&[0, self.life(by)]));
+        }
         let pid = match &self.processes[by].pids {
             Some(space) => space.outside(pid),
             None => pid,
@@ -47,6 +53,28 @@ impl<S: System> Manager<S> {
             (_, true) => Err(EINVAL),
             (slot, false) => Ok(Outcome::words(&[0, self.life(slot)])),
         }
+    }
+
+    /// SIGNAL_FOR
+    pub(crate) fn signal_for(&mut self, words: &[u64; 8]) -> Result<Outcome, Errno> {
+        let [_, life, domain, signal, si_code, value, by, _] = *words;
+        let of = self.living(life).ok_or(ESRCH)?;
+        let process = &self.processes[of];
+        if !process.alive() || u64::from(process.domain.id) != domain {
+            return Err(ESRCH);
+        }
+        let sender = self.by_domain(by).map_or(0, |by| {
+            let Process { pid, creds, .. } = &self.processes[by];
+            u64::from(*pid) | u64::from(creds.ruid) << 32
+        });
+        let info = Info {
+            signal: number(signal)?,
+            code: si_code as i32,
+            sender,
+            value,
+        };
+        self.send(of, None, info).map_err(|Full| EAGAIN)?;
+        done(0)
     }
 
     /// FOLLOW

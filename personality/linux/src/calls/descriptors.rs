@@ -1,8 +1,8 @@
 //! Descriptors: close, dup, fcntl.
 
 use super::io::{file, usable};
-use super::locks;
-use crate::descriptors::number;
+use super::{locks, mqueue};
+use crate::descriptors::{event_kind, number};
 use crate::errno::{Result, EBADF, EINVAL, ENOTTY};
 use crate::machine::area::{process, Frame};
 use crate::machine::request::Request;
@@ -16,6 +16,9 @@ pub fn close(f: &mut Frame) -> Result<u64> {
     let wanted = !state.spares.has(entry.file.home);
     drop(state);
     locks::closing(&entry.file);
+    if entry.file.is(event_kind::QUEUE) {
+        mqueue::closing(&entry.file);
+    }
     spare::close(entry.file, wanted);
     Ok(0)
 }

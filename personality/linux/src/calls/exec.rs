@@ -270,6 +270,7 @@ fn pass_point_of_no_return(exe: &[u8], arguments: &Strings, name: &[u8]) -> Resu
     let mut text = exe.to_vec();
     text.extend_from_slice(line);
     text.extend_from_slice(name);
+    super::mqueue::leaving();
     let (area, process) = (area(), process());
     let arena = area.arena.get();
     // Who lives in an arena needs nothing else of the personality's memory.

@@ -10,8 +10,10 @@ use crate::machine::user::{self, UserString};
 use crate::path::make_room;
 use crate::time;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use cairn_idl::fs::{kind, o};
-use cairn_idl::ipc;
+use cairn_idl::ipc::{self, Notify};
+use core::sync::atomic::{AtomicBool, Ordering};
 
 /// `struct mq_attr`: flags, most messages, bytes of one, messages there.
 type Attributes = [i64; 8];
@@ -120,4 +122,64 @@ pub fn mq_getsetattr(f: &mut Frame) -> Result<u64> {
         user::write::<Attributes>(old, &[flags, most, size, count, 0, 0, 0, 0])?;
     }
     Ok(0)
+}
+
+/// Has this process, or one that it was forked from, asked to be told of messages?
+static NOTIFIED: AtomicBool = AtomicBool::new(false);
+
+/// mq_notify(3) by a signal or not at all. SIGEV_THREAD is the C library's: it has a socket of AF_NETLINK for it.
+pub fn mq_notify(f: &mut Frame) -> Result<u64> {
+    const SIGNAL: i32 = 0;
+    const NONE: i32 = 1;
+    const THREAD: i32 = 2;
+    let wished = match f.arg(1) {
+        0 => [Notify::Off.word(), 0, 0],
+        address => {
+            let [value, what] = user::read::<[u64; 2]>(address)?;
+            let (signal, how) = (what as i32, (what >> 32) as i32);
+            match how {
+                NONE => [Notify::Nothing.word(), 0, 0],
+                SIGNAL if (0..=64).contains(&signal) => {
+                    [Notify::Signal.word(), signal as u64, value]
+                }
+                THREAD => {
+                    user::read::<[u64; 4]>(value)?;
+                    // No file is such a socket.
+                    usable(u64::from(signal as u32))?;
+                    return Err(EINVAL);
+                }
+                _ => return Err(EINVAL),
+            }
+        }
+    };
+    let file = queue(f.arg(0))?;
+    let [how, signal, value] = wished;
+    let words = [ipc::MQ_NOTIFY, how, signal, value];
+    Request::new(&words).call(file.slot())?;
+    NOTIFIED.store(true, Ordering::Relaxed);
+    Ok(0)
+}
+
+/// A queue's descriptor is closed: the process is not told of its messages any more.
+#[cold]
+pub fn closing(file: &OpenFile) {
+    if NOTIFIED.load(Ordering::Relaxed) {
+        let _ = Request::new(&[ipc::MQ_NOTIFY, Notify::Off.word()]).call(file.slot());
+    }
+}
+
+/// Before another program begins: its descriptors of queues are closed.
+pub fn leaving() {
+    if !NOTIFIED.load(Ordering::Relaxed) {
+        return;
+    }
+    let queues: Vec<_> = {
+        let state = process().state();
+        let all = state.files.files().map(|(_, entry)| entry);
+        let all = all.filter(|entry| entry.file.is(event_kind::QUEUE));
+        all.map(|entry| entry.file.clone()).collect()
+    };
+    for file in &queues {
+        let _ = Request::new(&[ipc::MQ_NOTIFY, Notify::Off.word()]).call(file.slot());
+    }
 }

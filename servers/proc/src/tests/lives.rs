@@ -91,3 +91,29 @@ fn signals_by_a_life_need_what_kill_needs() {
     assert_eq!(w.call(apart, &[LIFE_NUMBER, own]).result(), 1);
     check(&w);
 }
+
+#[test]
+fn signals_that_were_asked_for_come_to_who_asked() {
+    let mut w = World::new();
+    let (a, b) = (w.fork(1), w.fork(1));
+    assert_eq!(w.call(a, &[SIGNAL_STATE, 0, 1 << 9, 0]).result(), 0);
+    assert_eq!(w.set_ids(b, [9, 9, 9]), 0);
+    let [of_a, of_b] = [a, b].map(|pid| u64::from(w.domain(pid).id));
+    let own = life(&mut w, a, 0).unwrap();
+    assert_eq!(own, life(&mut w, 1, a).unwrap());
+    let send = |w: &mut World, life, domain, signal| {
+        let words = [SIGNAL_FOR, life, domain, signal, -3i64 as u64, 77, of_b];
+        w.component(role::SIGNALS, b"", &words).result()
+    };
+    assert_eq!(send(&mut w, own, of_a, 0), 0);
+    assert_eq!(w.call(a, &[SIGNAL_TAKE]).words()[0], 0);
+    assert_eq!(send(&mut w, own, of_a, 10), 0);
+    let taken = w.call(a, &[SIGNAL_TAKE]).words();
+    assert_eq!(taken[..4], [10, -3i64 as u64, b | 9 << 32, 77]);
+    // In another domain it runs a program with more rights, and did not ask.
+    assert_eq!(send(&mut w, own, of_b, 10), -ESRCH);
+    assert_eq!(send(&mut w, own, of_a, 65), -EINVAL);
+    w.exit(a, 0);
+    assert_eq!(send(&mut w, own, of_a, 10), -ESRCH);
+    check(&w);
+}

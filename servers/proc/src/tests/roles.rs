@@ -14,6 +14,7 @@ fn operations(w: &World, pid: u64) -> Vec<(&'static [u8], Vec<u64>, u64)> {
         (b"", vec![ATTEND, domain], role::GROUPS),
         (b"", vec![SPACE_OF, domain], role::GROUPS),
         (b"", vec![LIFE_OF, domain, pid], role::LIVES),
+        (b"", vec![SIGNAL_FOR, 0, domain, 9], role::SIGNALS),
         (b"", vec![IDS_OF, domain], role::TERMINAL | role::INSPECT),
         (b"", vec![IDS, pid], role::TERMINAL),
         (b"", vec![SIGNAL_GROUP, 1, 15], role::TERMINAL),
@@ -78,6 +79,7 @@ fn a_role_is_its_own_operations_and_nothing_else() {
         role::HOSTNAME,
         role::SET_ID,
         role::LIVES,
+        role::SIGNALS,
     ];
     // Those that are refused first: nothing of them is seen. All of the label's privileges are a component's, and do not help.
     for held in roles {
