@@ -223,7 +223,8 @@ int main(int count, char **arguments) {
     if (fork() == 0) {
         close(fd);
         fd = take(pair[1]);
-        printf("passed: %x, signal %d", ready(fd), kill_fd(fd, SIGTERM, NULL, 0));
+        printf("passed: %x", ready(fd));
+        printf(", signal %d", kill_fd(fd, SIGTERM, NULL, 0));
         poll(&(struct pollfd){fd, POLLIN, 0}, 1, 5000);
         printf(", ready %x\n", ready(fd));
         wait_fd("another's child", fd, WEXITED);
