@@ -216,13 +216,14 @@ const RECENTS_BITS: u32 = 5;
 impl Recents {
     pub const NONE: Recents = Recents([Recent::NONE; 1 << RECENTS_BITS]);
 
-    /// The place for the table of this address.
+    /// The place for the table of this address. What is written has its own half, so the two sides of a copy never take each other's place.
     #[inline(always)]
-    pub fn at(&mut self, root: Root, address: u64) -> &mut Recent {
+    pub fn at(&mut self, root: Root, address: u64, write: bool) -> &mut Recent {
         // Multiplicative hashing with the golden ratio (Knuth, volume 3, 6.4).
         let key = Recent::region(address).wrapping_add((root.0 as u64) << 3);
         let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        &mut self.0[(hash >> (u64::BITS - RECENTS_BITS)) as usize]
+        let place = (hash >> (u64::BITS - RECENTS_BITS + 1)) as usize;
+        &mut self.0[place | usize::from(write) << (RECENTS_BITS - 1)]
     }
 
     pub fn forget(&mut self) {

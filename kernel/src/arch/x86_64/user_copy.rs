@@ -235,7 +235,7 @@ fn reach(
     write: bool,
     recents: &mut Recents,
 ) -> Result<*mut u8, CopyFault> {
-    let slot = existing_slot(root, address, recents.at(root, address));
+    let slot = existing_slot(root, address, recents.at(root, address, write));
     reach_slot(slot, address, write)
 }
 
@@ -302,7 +302,11 @@ impl Side {
         }
         let address = self.address.wrapping_add(done as u64);
         let slot = if self.slot.is_null() || address.is_multiple_of(TABLE_SPAN) {
-            existing_slot(self.root, address, recents.at(self.root, address))
+            existing_slot(
+                self.root,
+                address,
+                recents.at(self.root, address, self.write),
+            )
         } else {
             // SAFETY: the page is in the same table as the one before, whose entry this was, so the next entry is in it.
             Some(unsafe { self.slot.add(1) })
@@ -355,7 +359,7 @@ fn reach_recent(
     write: bool,
     recents: &mut Recents,
 ) -> Option<*mut u8> {
-    let slot = recents.at(root, address).known(root, address)?;
+    let slot = recents.at(root, address, write).known(root, address)?;
     // SAFETY: the slot is an entry of a live table; the nucleus lock is held.
     let entry = unsafe { *slot };
     let wanted = if write {
