@@ -8,7 +8,7 @@ use crate::errno::ENOSYS;
 use crate::machine::area::{self, area, process, Exception, Frame, ThreadArea, NO_CALL};
 use crate::machine::request::Request;
 use crate::machine::stopped::{Stopped, REGISTERS};
-use crate::machine::vdso;
+use crate::machine::{user, vdso};
 use crate::signal::{frame, Info};
 use crate::table;
 use cairn_abi::layout::{linux_slot, PERSONALITY};
@@ -116,9 +116,18 @@ fn stop(why: Stop, detail: u64, f: &mut Frame, info: &Info) -> Option<Info> {
     let mut state = Stopped::new(registers(f), area.mask(), frame::siginfo(info));
     state.save_float();
     let words = [proc::TRACE_STOP, why.word(), detail];
-    let answer = Request::new(&words)
-        .exchange(state.bytes())
-        .call(linux_slot::PROC);
+    let mut answer;
+    loop {
+        answer = Request::new(&words)
+            .exchange(state.bytes())
+            .call(linux_slot::PROC);
+        match answer {
+            Ok([_, how, page, ..]) if how == Resume::Touch.word() => {
+                let _ = user::range(page, 1).map(|byte| user::touch(byte, false));
+            }
+            _ => break,
+        }
+    }
     let Ok([_, how, signal, what, tracer, ..]) = answer else {
         area.traced.set(Resume::Untraced.word());
         return Some(*info);

@@ -7,7 +7,7 @@ use crate::{Gifts, Manager, Outcome, PrefixPage};
 use cairn_abi::layout::{PERSONALITY, PERSONALITY_DATA};
 use cairn_abi::service::thread;
 use cairn_abi::{pulse, received, Error, Id, Token};
-use cairn_idl::errno::ENOMEM;
+use cairn_idl::errno::{EFAULT, ENOMEM};
 use cairn_idl::proc::*;
 use cairn_rt::{Portal, Received};
 use std::collections::BTreeMap;
@@ -64,6 +64,8 @@ pub struct Fake {
     pub thread_cpu: HashMap<Id, u64>,
     pub maps: Vec<(u64, u64, u64, u64)>,
     pub written: Vec<(u64, Vec<u8>)>,
+    /// An address from which nothing can be read, as its page is still a file's.
+    pub absent: Option<u64>,
     pub priorities: Vec<[u64; 3]>,
     pub next: Id,
     /// From now on so many operations that make something succeed.
@@ -245,7 +247,10 @@ impl System for Fake {
     fn turn(&mut self, domain: Domain, _: Entries, traced: bool) {
         self.of(domain).traced = traced;
     }
-    fn read_from(&mut self, _: Id, _: u64, into: &mut [u8]) -> Result<usize, Errno> {
+    fn read_from(&mut self, _: Id, address: u64, into: &mut [u8]) -> Result<usize, Errno> {
+        if self.absent == Some(address) {
+            return Err(EFAULT);
+        }
         into.fill(7);
         Ok(into.len())
     }

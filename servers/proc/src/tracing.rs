@@ -15,11 +15,11 @@ use crate::system::{Errno, System};
 use crate::table::{Slot, NONE};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use cairn_abi::layout::PERSONALITY;
+use cairn_abi::layout::{PAGE, PERSONALITY};
 use cairn_abi::service::thread;
 use cairn_abi::Token;
 use cairn_idl::capability::SYS_PTRACE;
-use cairn_idl::errno::{EFAULT, EINVAL, EIO, ENOMEM, EPERM, ESRCH};
+use cairn_idl::errno::{EAGAIN, EFAULT, EINVAL, EIO, ENOMEM, EPERM, ESRCH};
 use cairn_idl::proc::{
     changed, taken, Credentials, Resume, Stop, TRACE_BYTES, TRACE_INQUIRE, TRACE_READ, TRACE_WRITE,
 };
@@ -72,6 +72,8 @@ mod wanted {
     pub const CONTINUED: u32 = 8;
 }
 
+const NO_PAGE: u64 = u64::MAX;
+
 /// A thread that is traced.
 #[derive(Clone, Copy, Debug)]
 pub struct Traced {
@@ -93,6 +95,9 @@ pub struct Traced {
     group: bool,
     listens: bool,
     changed: u64,
+    /// It brings a page for its tracer, and is as good as stopped; the page that it brought last.
+    touches: bool,
+    touched: u64,
 }
 
 /// What a process has of those that it traces.
@@ -168,6 +173,9 @@ impl<S: System> Manager<S> {
         };
         let traced = thread.traced.filter(|t| t.tracer == slot).ok_or(ESRCH)?;
         let (token, stopped) = (thread.token, thread.held == Held::Traced);
+        if traced.touches && !matches!(request, request::KILL | request::INTERRUPT) {
+            return Err(EAGAIN);
+        }
         match request {
             request::KILL => {
                 self.doom(of, SIGKILL);
@@ -195,7 +203,7 @@ impl<S: System> Manager<S> {
                 let mut word = [0; 8];
                 match self.system.read_from(domain.id, address, &mut word) {
                     Ok(8) => {}
-                    _ => return Err(EIO),
+                    _ => return Err(self.trace_touch(of, at, address, 8).unwrap_or(EIO)),
                 }
                 self.answer(message, &word)?;
                 done(8)
@@ -207,7 +215,7 @@ impl<S: System> Manager<S> {
                 let word = data.to_le_bytes();
                 match self.system.write_for_tracer(domain.id, address, &word) {
                     Ok(8) => done(0),
-                    _ => Err(EIO),
+                    _ => Err(self.trace_touch(of, at, address, 8).unwrap_or(EIO)),
                 }
             }
             TRACE_READ => self.trace_read(message, token, address),
@@ -337,6 +345,8 @@ impl<S: System> Manager<S> {
             group: false,
             listens: false,
             changed: 0,
+            touches: false,
+            touched: NO_PAGE,
         });
         process.traced += 1;
         if process.traced == 1 {
@@ -429,6 +439,13 @@ impl<S: System> Manager<S> {
         let Some(traced) = self.processes[slot].threads[at].traced else {
             return Ok(Outcome::words(&[0, Resume::Untraced.word(), detail]));
         };
+        if traced.touches {
+            self.traced(slot, at, |t| t.touches = false);
+            return match self.hold(slot, message.token, Held::Traced) {
+                true => Ok(Outcome::Later),
+                false => Err(ESRCH),
+            };
+        }
         let has = |event: u32| traced.options >> event & 1 != 0;
         let status = match why {
             Stop::Entry | Stop::Exit if traced.how == Resume::Calls => {
@@ -599,6 +616,7 @@ impl<S: System> Manager<S> {
             t.news = false;
             t.listens = false;
             t.changed = 0;
+            t.touched = NO_PAGE;
         });
         let tracer = self.processes[traced.tracer].pid;
         let tracer = self.as_seen(of, tracer);
@@ -613,6 +631,39 @@ impl<S: System> Manager<S> {
             0,
         ];
         self.release(of, at, words);
+    }
+
+    /// These bytes of a stopped thread's memory are not all there: a page that a file's server has is brought by the thread itself. None: it was, in vain.
+    fn trace_touch(&mut self, of: Slot, at: usize, address: u64, length: u64) -> Option<Errno> {
+        let traced = self.processes[of].threads[at].traced?;
+        let last = address
+            .checked_add(length - 1)
+            .filter(|last| *last < PERSONALITY)?;
+        let (first, last) = (address / PAGE, last / PAGE);
+        let page = match traced.touched {
+            page if page == last => return None,
+            page if page == first => last,
+            _ => first,
+        };
+        self.traced(of, at, |t| (t.touches, t.touched) = (true, page));
+        let how = Resume::Touch.word();
+        self.release(of, at, [0, how, page * PAGE, 0, 0, 0, 0, 0]);
+        Some(EAGAIN)
+    }
+
+    /// The same for whoever asks by the process: one of its threads has stopped for him.
+    fn trace_touch_any(&mut self, slot: Slot, of: Slot, address: u64) -> Option<Errno> {
+        let threads = &self.processes[of].threads;
+        let mut all = 0..threads.len();
+        let at = all.find(|at| threads[*at].traced.is_some_and(|t| t.tracer == slot))?;
+        let thread = &threads[at];
+        if thread.traced.is_some_and(|t| t.touches) {
+            return Some(EAGAIN);
+        }
+        match thread.held {
+            Held::Traced => self.trace_touch(of, at, address, 1),
+            _ => None,
+        }
     }
 
     /// Nobody traces this thread any more.
@@ -802,15 +853,17 @@ impl<S: System> Manager<S> {
         };
         if write != 0 {
             let bytes = self.bytes(message, 0, room(message.out_len))?;
-            let written = self.system.write_for_tracer(domain, address, &bytes)?;
-            return done(written as i64);
+            return match self.system.write_for_tracer(domain, address, &bytes) {
+                Ok(written) => done(written as i64),
+                Err(error) => Err(self.trace_touch_any(slot, of, address).unwrap_or(error)),
+            };
         }
         let mut bytes = [0; MOST];
         let bytes = &mut bytes[..room(message.in_len)];
-        let count = self.system.read_from(domain, address, bytes)?;
+        let count = self.system.read_from(domain, address, bytes).unwrap_or(0);
         let count = count.min(bytes.len());
         if count == 0 {
-            return Err(EFAULT);
+            return Err(self.trace_touch_any(slot, of, address).unwrap_or(EFAULT));
         }
         self.answer(message, &bytes[..count])?;
         done(count as i64)

@@ -2,6 +2,7 @@
 //! Memory of another process `vm` shows and changes for who may trace it, by `proc`'s check (TRACE_MEMORY). Open files are a process's own: of others only their being there is looked at.
 
 use super::io::file;
+use super::ptrace::patiently;
 use super::scheduling::{exists, own_thread};
 use crate::descriptors::{event_kind, OpenFile};
 use crate::errno::{Result, EFAULT, EINVAL, ENOENT, EPERM, ESRCH};
@@ -71,12 +72,10 @@ fn of_another(whose: u64, (near, far): (u64, u64), bytes: &mut [u8], writes: boo
     let words = [proc::TRACE_MEMORY, whose, far, writes.into()];
     if writes {
         user::read_bytes(near, bytes)?;
-        return Request::new(&words)
-            .out(bytes)
-            .call(linux_slot::PROC)
-            .map(|answer| answer[0]);
+        let written = patiently(|| Request::new(&words).out(bytes).call(linux_slot::PROC));
+        return written.map(|answer| answer[0]);
     }
-    let [count, ..] = Request::new(&words).input(bytes).call(linux_slot::PROC)?;
+    let [count, ..] = patiently(|| Request::new(&words).input(bytes).call(linux_slot::PROC))?;
     let count = count.min(bytes.len() as u64);
     user::write_bytes(near, &bytes[..count as usize])?;
     Ok(count)

@@ -1,10 +1,10 @@
 //! ptrace(2): a tracer's half. `proc` decides who may trace whom and carries the requests out ([`cairn_idl::proc::TRACE`]); here Linux's structures are made of what it gives, and taken
 //! apart. The half of the thread that is traced is [`crate::trace`].
 
-use crate::errno::{Result, EFAULT, EINVAL, EIO};
+use crate::errno::{Result, EAGAIN, EFAULT, EINVAL, EIO};
 use crate::machine::area::{area, Frame};
 use crate::machine::request::Request;
-use crate::machine::{fpu, user};
+use crate::machine::{fpu, gate, user};
 use alloc::vec;
 use cairn_abi::layout::{linux_slot, PERSONALITY};
 use cairn_idl::proc::{
@@ -46,23 +46,34 @@ const NT_PRSTATUS: u64 = 1;
 const NT_PRFPREG: u64 = 2;
 const NT_X86_XSTATE: u64 = 0x202;
 
+/// How often a thread is asked that brings a page, each 50 µs: for a second.
+const PATIENCE: u32 = 20_000;
+
+/// Ask until the thread has brought the page that is missing.
+pub fn patiently<T>(mut ask: impl FnMut() -> Result<T>) -> Result<T> {
+    for _ in 0..PATIENCE {
+        match ask() {
+            Err(EAGAIN) => gate::nap(50_000),
+            answer => return answer,
+        }
+    }
+    Err(EIO)
+}
+
 fn ask(request: u64, tid: u64, address: u64, data: u64) -> Result<[u64; 8]> {
-    Request::new(&[proc::TRACE, request, tid, address, data]).call(linux_slot::PROC)
+    let words = [proc::TRACE, request, tid, address, data];
+    patiently(|| Request::new(&words).call(linux_slot::PROC))
 }
 
 /// What the thread showed when it stopped, from a place on.
 fn state(tid: u64, at: u64, into: &mut [u8]) -> Result<()> {
-    Request::new(&[proc::TRACE, TRACE_READ, tid, at])
-        .input(into)
-        .call(linux_slot::PROC)
-        .map(|_| ())
+    let words = [proc::TRACE, TRACE_READ, tid, at];
+    patiently(|| Request::new(&words).input(into).call(linux_slot::PROC)).map(|_| ())
 }
 
 fn set_state(tid: u64, at: u64, bytes: &[u8], what: u64) -> Result<u64> {
-    Request::new(&[proc::TRACE, TRACE_WRITE, tid, at, what])
-        .out(bytes)
-        .call(linux_slot::PROC)
-        .map(|_| 0)
+    let words = [proc::TRACE, TRACE_WRITE, tid, at, what];
+    patiently(|| Request::new(&words).out(bytes).call(linux_slot::PROC)).map(|_| 0)
 }
 
 pub fn ptrace(f: &mut Frame) -> Result<u64> {
@@ -75,9 +86,12 @@ pub fn ptrace(f: &mut Frame) -> Result<u64> {
         }
         PEEKTEXT | PEEKDATA => {
             let mut word = 0u64;
-            Request::new(&[proc::TRACE, request, tid, address])
-                .input_value(&mut word)
-                .call(linux_slot::PROC)?;
+            let words = [proc::TRACE, request, tid, address];
+            patiently(|| {
+                Request::new(&words)
+                    .input_value(&mut word)
+                    .call(linux_slot::PROC)
+            })?;
             user::write(data, &word).map(|()| 0)
         }
         PEEKUSER => {

@@ -180,3 +180,44 @@ fn a_group_stop_is_the_tracers_to_end() {
     assert!(w.reply(waits).is_some());
     check(&w);
 }
+
+#[test]
+fn a_stopped_thread_brings_the_page_that_its_tracer_wants() {
+    let mut w = World::new();
+    let child = w.fork(1);
+    assert_eq!(w.call(child, &[TRACE, TRACEME]).result(), 0);
+    let waits = w.call(child, &stop(Stop::Signal, 5)).token();
+    let absent = 0x40_1000;
+    w.m.system.absent = Some(absent);
+    assert_eq!(w.call(1, &[TRACE, PEEK, child, absent]).result(), -EAGAIN);
+    let told = w.reply(waits).unwrap();
+    assert_eq!(told[1..3], [Resume::Touch.word(), absent]);
+    for request in [PEEK, CONT, TRACE_READ] {
+        assert_eq!(
+            w.call(1, &[TRACE, request, child, absent]).result(),
+            -EAGAIN
+        );
+    }
+    assert_eq!(
+        w.call(1, &[TRACE_MEMORY, child, absent, 0]).result(),
+        -EAGAIN
+    );
+    // It is stopped as before, and nobody is told of a new stop.
+    let waits = w.call(child, &stop(Stop::Signal, 5)).token();
+    w.room = 8;
+    assert_eq!(
+        w.call(1, &[TRACE, PEEK, child, absent]).result(),
+        -EIO,
+        "in vain"
+    );
+    w.m.system.absent = None;
+    assert_eq!(w.call(1, &[TRACE, PEEK, child, absent]).result(), 8);
+    assert!(w.reply(waits).is_none());
+    // The tracer ends while it brings one: it goes on.
+    w.m.system.absent = Some(absent + 0x1000);
+    assert_eq!(
+        w.call(1, &[TRACE, PEEK, child, absent + 0x1000]).result(),
+        -EAGAIN
+    );
+    check(&w);
+}
