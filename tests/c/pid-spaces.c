@@ -156,9 +156,8 @@ static void tests(const char *who, int flags) {
                 fflush(stdout);
                 _exit(6);
             }
-            printf("deeper is %d here\n", pid);
-            fflush(stdout);
             ended("deeper", pid);
+            printf("deeper is %d here\n", pid);
             fflush(stdout);
             _exit(5);
         }
