@@ -18,7 +18,8 @@ pub const DEVICE_RANGE: u64 = 0x1_0000_0000;
 pub const IOMMU_TABLES: u64 = 0x7100_0000_0000;
 /// The first thread's stack of a native component ends here (guard page below it).
 pub const NATIVE_STACK_TOP: u64 = 0x7ff0_0000_0000;
-/// The first words of that stack, in components that are written in Rust: [`NATIVE_COUNTS`], and how many messages and pulses it received ([`COUNTS_MESSAGES`] stands in the first).
+/// The first words of that stack, in components that are written in Rust: [`NATIVE_COUNTS`], and how many messages and pulses it received ([`COUNTS_MESSAGES`]
+/// stands in the first).
 pub const NATIVE_COUNTS: u64 = NATIVE_STACK_TOP - 16;
 /// The mark of a component that counts.
 pub const COUNTS_MESSAGES: u64 = u64::from_le_bytes(*b"messages");

@@ -2,7 +2,8 @@
 //!
 //! One guest instruction is one tick of the time-stamp counter, so a figure does not depend on the host. Linux runs lean (see [`machine`]). Besides what the
 //! program measures there are two lines of the harness's own: `boot`, instructions from power-on to the first line of the first process, and
-//! `memory`, KiB of the machine's memory that are not free at that moment. `./cairn bench ipc` is another table ([`nucleus`]), and so are `./cairn bench disk` ([`device`]) and `./cairn bench founding` ([`founding`]).
+//! `memory`, KiB of the machine's memory that are not free at that moment. `./cairn bench ipc` is another table ([`nucleus`]), and so are `./cairn bench disk`
+//! ([`device`]) and `./cairn bench founding` ([`founding`]).
 
 mod chart;
 mod device;

@@ -1,4 +1,5 @@
-//! Who may call whom, and what else each component has, as text and as a drawing. The lines are those of /proc/cairn/portals (`cairn_manifest::Component::lines`).
+//! Who may call whom, and what else each component has, as text and as a drawing. The lines are those of /proc/cairn/portals
+//! (`cairn_manifest::Component::lines`).
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! `cairn-ctl`: the system's components from within: what each is and does ([`components`]), the log ([`log`]), a restart by hand, and who may call whom ([`graph`], which `./cairn graph` draws as well).
+//! `cairn-ctl`: the system's components from within: what each is and does ([`components`]), the log ([`log`]), a restart by hand, and who may call whom
+//! ([`graph`], which `./cairn graph` draws as well).
 //!
 //! It is an ordinary Linux program that reads files below /proc/cairn and /dev/kmsg: rights are those of the files, and the program has none of its own.
 //! So it is in the guest's first program (under the name `cairn-ctl`), which is in every root already, and no component more is needed.

@@ -1,6 +1,8 @@
-//! Addresses of IPv6 on a link without asking anybody for them (RFC 4862): one for the link itself, and one for each prefix that a router announces (RFC 4861), each used only when nobody else was found to have it.
+//! Addresses of IPv6 on a link without asking anybody for them (RFC 4862): one for the link itself, and one for each prefix that a router announces (RFC 4861),
+//! each used only when nobody else was found to have it.
 //!
-//! What always holds: at most [`MOST`] addresses and one router; what is not from this link (a hop limit other than 255 is the caller's to refuse) or not well-formed changes nothing.
+//! What always holds: at most [`MOST`] addresses and one router; what is not from this link (a hop limit other than 255 is the caller's to refuse) or not
+//! well-formed changes nothing.
 
 use crate::{Mac, NEVER, SECOND};
 use alloc::collections::VecDeque;

@@ -2,7 +2,8 @@
 //!
 //! A watch is found by the keys that its handle's readiness depends on, by the handle, and by its interest: nothing is walked. What wakes a key *touches* the watches that have it; touched ones are looked at before the next answer ([`Manager::tell`]).
 //!
-//! Interests end at the event server without word to anybody here. A watch whose interest is gone goes when the next change is told, when the interest's place is given to another one, or when watches have become twice as many as the last time that all were asked for.
+//! Interests end at the event server without word to anybody here. A watch whose interest is gone goes when the next change is told, when the interest's place
+//! is given to another one, or when watches have become twice as many as the last time that all were asked for.
 
 use crate::chains::Chains;
 use crate::context::{Context, Failure, Later};

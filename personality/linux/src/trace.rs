@@ -1,4 +1,5 @@
-//! A traced thread's half of ptrace(2): where Linux would stop it, it tells `proc` (TRACE_STOP) and waits until its tracer lets it go on. What `proc` says then is done here: other
+//! A traced thread's half of ptrace(2): where Linux would stop it, it tells `proc` (TRACE_STOP) and waits until its tracer lets it go on. What `proc` says then
+//! is done here: other
 //! registers, another signal, a single step.
 //!
 //! A thread learns that it is traced from TRACEME, at its birth, or with an answer of SIGNAL_TAKE. Its system calls come by an entry of their own

@@ -1,6 +1,7 @@
 //! Processes that have descriptors (pidfd_open(2)), by their lives: what `proc` calls a process and never another one.
 //!
-//! All descriptors of a process share one record, and `proc` keeps one portal for it, which it closes when the process ends. A record is gone when that has happened and no descriptor is left.
+//! All descriptors of a process share one record, and `proc` keeps one portal for it, which it closes when the process ends. A record is gone when that has
+//! happened and no descriptor is left.
 
 use cairn_idl::errno::{ENOMEM, ESRCH};
 use cairn_resmgr::chains::Chains;

@@ -1,4 +1,5 @@
-//! Sets, timers, descriptors of signals and processes, and queues of notices for the framework. What the framework asks the event server is answered here as well: a set can be watched like any other file.
+//! Sets, timers, descriptors of signals and processes, and queues of notices for the framework. What the framework asks the event server is answered here as
+//! well: a set can be watched like any other file.
 
 use crate::lives::Lives;
 use crate::queues::Queues;

@@ -1,4 +1,5 @@
-//! `idl/components.idl`: the list of components, and their restart by hand. Only whoever's manifest line says so has a portal with this badge, and says in turn who of its callers may what.
+//! `idl/components.idl`: the list of components, and their restart by hand. Only whoever's manifest line says so has a portal with this badge, and says in turn
+//! who of its callers may what.
 
 use crate::components::own;
 use crate::Watch;

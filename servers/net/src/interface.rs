@@ -83,7 +83,8 @@ pub trait Device {
         let _ = mtu;
     }
 
-    /// Who is known to be a neighbour: one after the other; the one with this address; and (user 0 says it) one that is not asked for, or (None) that is to be forgotten.
+    /// Who is known to be a neighbour: one after the other; the one with this address; and (user 0 says it) one that is not asked for, or (None) that is to be
+    /// forgotten.
     fn neighbour(&self, at: usize) -> Option<Neighbour> {
         let _ = at;
         None

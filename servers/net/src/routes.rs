@@ -1,4 +1,5 @@
-//! Routes, which say by which interface a packet leaves, and the set of this machine's own addresses. Both are found by bisection, however many there are: a lookup takes one for each length of prefix that is in use.
+//! Routes, which say by which interface a packet leaves, and the set of this machine's own addresses. Both are found by bisection, however many there are: a
+//! lookup takes one for each length of prefix that is in use.
 
 use crate::address::Address;
 use alloc::vec::Vec;

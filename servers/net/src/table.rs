@@ -132,7 +132,8 @@ impl Net {
         next.unwrap_or(0)
     }
 
-    /// Each socket or connection from a place on, with the number of the socket, until it is not taken or enough were looked at. Where to go on. None: that was all.
+    /// Each socket or connection from a place on, with the number of the socket, until it is not taken or enough were looked at. Where to go on. None: that was
+    /// all.
     pub(crate) fn walk_sockets(
         &self,
         place: u64,

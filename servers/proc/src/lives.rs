@@ -1,4 +1,5 @@
-//! Lives: what names a process and never another one that has its number later. Descriptors of processes (pidfd_open(2)) are the event server's; it asks here for the life behind a
+//! Lives: what names a process and never another one that has its number later. Descriptors of processes (pidfd_open(2)) are the event server's; it asks here
+//! for the life behind a
 //! number, and hears of the life's end by the close of a portal.
 //!
 //! A life is no right: who knows one may do by it what it may do by the process's number.

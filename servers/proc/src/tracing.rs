@@ -1,7 +1,9 @@
 //! ptrace(2): who traces whom, and the stops of traced threads.
 //!
-//! A thread that is traced stops by itself: its personality asks (TRACE_STOP) at each point where Linux would stop it, and is left waiting here until its tracer lets it go on. Who may
-//! trace it is decided here alone, from what `proc` knows of both; so is whether it stops, what its tracer is told, and what becomes of a signal. Its registers come with the request and
+//! A thread that is traced stops by itself: its personality asks (TRACE_STOP) at each point where Linux would stop it, and is left waiting here until its
+//! tracer lets it go on. Who may
+//! trace it is decided here alone, from what `proc` knows of both; so is whether it stops, what its tracer is told, and what becomes of a signal. Its registers
+//! come with the request and
 //! are read and written there; memory is `vm`'s (READ_FROM, WRITE_INTO). A thread that does not ask tells its tracer nothing, and its process is ended as ever.
 //!
 //! The tracer is a process. What always holds: a thread with [`Thread::traced`] is in its tracer's [`Tracer::tracees`], and its process's `traced` counts it.
@@ -131,7 +133,8 @@ fn status_of(signal: u32, event: u32) -> u32 {
 }
 
 impl<S: System> Manager<S> {
-    /// A thread by its number: its process and place.    /// Linux's access check for attaching: by real ids ([`Manager::may_trace`] goes by effective ones), and nobody traces a process in which its program has not begun.
+    /// Linux's access check for attaching: by real ids ([`Manager::may_trace`] goes by effective ones), and nobody traces a process in which its program has
+    /// not begun.
     fn may_attach(&self, by: Slot, of: Slot) -> bool {
         let target = &self.processes[of];
         let creds = &self.processes[by].creds;
@@ -146,6 +149,7 @@ impl<S: System> Manager<S> {
             && may_look_into(&real, &target.creds, target.dumpable == 1, capable)
     }
 
+    /// A thread by its number: its process and place.
     fn thread_of(&self, tid: u64) -> Option<(Slot, usize)> {
         let slot = self.numbers.get(tid).owner;
         if slot == NONE || !self.processes[slot].alive() {

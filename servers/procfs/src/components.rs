@@ -1,4 +1,5 @@
-//! /proc/cairn: the components of the system, as `init` tells of them. `components` and `portals` are for everybody; who may open `restart` for writing has a component started again.
+//! /proc/cairn: the components of the system, as `init` tells of them. `components` and `portals` are for everybody; who may open `restart` for writing has a
+//! component started again.
 
 use crate::system::System;
 use crate::table::Who;

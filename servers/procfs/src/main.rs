@@ -1,4 +1,5 @@
-//! The program of /proc: `cmdline=` is the machine's boot command line, `filesystems=` what disks can be mounted with; portals `proc` (system badge), `vm` (control badge), `ipc`, `net`, and `components` (`init`'s list).
+//! The program of /proc: `cmdline=` is the machine's boot command line, `filesystems=` what disks can be mounted with; portals `proc` (system badge), `vm`
+//! (control badge), `ipc`, `net`, and `components` (`init`'s list).
 #![no_std]
 #![no_main]
 #![forbid(unsafe_code)]

@@ -1,4 +1,5 @@
-//! Bars of ratios as an SVG picture, on a logarithmic scale: what is better than 1 goes right of the line, what is worse left of it. Nothing else is drawn here, so there is no crate for it.
+//! Bars of ratios as an SVG picture, on a logarithmic scale: what is better than 1 goes right of the line, what is worse left of it. Nothing else is drawn
+//! here, so there is no crate for it.
 
 use std::fmt::Write;
 

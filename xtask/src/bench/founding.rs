@@ -1,7 +1,10 @@
-//! `./cairn bench founding`: the tables that the papers of the five founding systems print, measured again on Cairn, with lean Linux in the place of the UNIX of the time.
+//! `./cairn bench founding`: the tables that the papers of the five founding systems print, measured again on Cairn, with lean Linux in the place of the UNIX
+//! of the time.
 //!
-//! The rows are those of `./cairn bench` and `./cairn bench ipc`; nothing is measured here that these do not measure. Old machines' microseconds and cycles do not compare with instructions,
-//! so what stands beside each other is ratios: the paper's system against the one that it was compared with, and Cairn against Linux; or, where a paper has no other system, how a figure grows.
+//! The rows are those of `./cairn bench` and `./cairn bench ipc`; nothing is measured here that these do not measure. Old machines' microseconds and cycles do
+//! not compare with instructions,
+//! so what stands beside each other is ratios: the paper's system against the one that it was compared with, and Cairn against Linux; or, where a paper has no
+//! other system, how a figure grows.
 
 use super::chart::{self, Bar, Chart};
 use super::{figures_of, grouped, nucleus, Figure, Place};

@@ -3,7 +3,8 @@
 //! mdBook is what Rust's own books are made with: one program, a page for each Markdown file as it is, search without a server. It is no package of
 //! Debian's before 13, so cargo installs it below build/.
 //!
-//! What mdBook reads is a copy below build/book/src: links that leave the book lead into the tree there, marks for the tests are left out, and pages that the tool itself
+//! What mdBook reads is a copy below build/book/src: links that leave the book lead into the tree there, marks for the tests are left out, and pages that the
+//! tool itself
 //! can write (its help, the interfaces) are added.
 
 mod checks;

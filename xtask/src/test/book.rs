@@ -1,4 +1,5 @@
-//! Suite `book`: the commands in the code blocks of README and docs/, but for those that say why not. What is typed in the guest, and what `./cairn exec` would run there, runs in one machine with a Debian root.
+//! Suite `book`: the commands in the code blocks of README and docs/, but for those that say why not. What is typed in the guest, and what `./cairn exec` would
+//! run there, runs in one machine with a Debian root.
 
 use super::{batch, Report, Verdict};
 use crate::book::{commands::Step, runs};

@@ -1,7 +1,8 @@
 //! `./cairn test`: every test there is, or those whose name contains the filter.
 //!
 //! Suites: `host` (unit tests, clippy, format: no machine), `entrance` (GDB on a waiting machine), `image` (the built programs, looked at), `tables` (the page tables of a running machine), `corpus`, `c-glibc`, `c-musl`, `rust` (programs that must do the same on both systems), `native`
-//! (components of the test folder), `book` (the commands of the docs), `terminal` (a person's session at the console), `abuse` (what an ordinary user can do to the machine). A whole-system test passes only on what it was expected to print, the expected status and
+//! (components of the test folder), `book` (the commands of the docs), `terminal` (a person's session at the console), `abuse` (what an ordinary user can do to
+//! the machine). A whole-system test passes only on what it was expected to print, the expected status and
 //! within its time. A machine that fails fails the test that ran in it; the others go on in a new one.
 
 mod abuse;

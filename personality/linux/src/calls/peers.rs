@@ -1,5 +1,6 @@
 //! Calls about other processes: process_vm_readv and process_vm_writev, kcmp, ioprio_set and ioprio_get.
-//! Memory of another process `vm` shows and changes for who may trace it, by `proc`'s check (TRACE_MEMORY). Open files are a process's own: of others only their being there is looked at.
+//! Memory of another process `vm` shows and changes for who may trace it, by `proc`'s check (TRACE_MEMORY). Open files are a process's own: of others only
+//! their being there is looked at.
 
 use super::io::file;
 use super::ptrace::patiently;

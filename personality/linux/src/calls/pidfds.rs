@@ -1,4 +1,5 @@
-//! Descriptors of processes (pidfd_open(2)): objects of the event server, each for one *life* ([`cairn_idl::proc`]), so a number that is another process's by now leads nowhere.
+//! Descriptors of processes (pidfd_open(2)): objects of the event server, each for one *life* ([`cairn_idl::proc`]), so a number that is another process's by
+//! now leads nowhere.
 
 use super::io::usable;
 use super::{open, spaces};

@@ -1,4 +1,5 @@
-//! ptrace(2): a tracer's half. `proc` decides who may trace whom and carries the requests out ([`cairn_idl::proc::TRACE`]); here Linux's structures are made of what it gives, and taken
+//! ptrace(2): a tracer's half. `proc` decides who may trace whom and carries the requests out ([`cairn_idl::proc::TRACE`]); here Linux's structures are made of
+//! what it gives, and taken
 //! apart. The half of the thread that is traced is [`crate::trace`].
 
 use crate::errno::{Result, EAGAIN, EFAULT, EINVAL, EIO};

@@ -149,7 +149,8 @@ pub fn drop_registers() {
     }
 }
 
-/// A single step of the personality itself: where it leaves for the program the step goes on as one of the program; elsewhere a `syscall` was stepped, and the personality does not step.
+/// A single step of the personality itself: where it leaves for the program the step goes on as one of the program; elsewhere a `syscall` was stepped, and the
+/// personality does not step.
 fn step_on(area: &ThreadArea, rip: u64) -> ! {
     let (window, window_end, _) = label::exit();
     let registers = read_registers(area);

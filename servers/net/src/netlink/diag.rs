@@ -1,4 +1,5 @@
-//! NETLINK_SOCK_DIAG (sock_diag(7)): the sockets that `ss` shows. Of AF_INET and AF_INET6, TCP and UDP; filters in the message are left to the reader, who applies his own to what he gets.
+//! NETLINK_SOCK_DIAG (sock_diag(7)): the sockets that `ss` shows. Of AF_INET and AF_INET6, TCP and UDP; filters in the message are left to the reader, who
+//! applies his own to what he gets.
 
 use super::message::{flag, word, Builder, Message};
 use super::{Outcome, To, What};

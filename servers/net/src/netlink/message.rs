@@ -1,4 +1,5 @@
-//! Messages of netlink (RFC 3549): a header, a body, and attributes, each at a multiple of four bytes. What is taken apart is checked by its lengths and nothing else; what is made never grows beyond the room that was found for it.
+//! Messages of netlink (RFC 3549): a header, a body, and attributes, each at a multiple of four bytes. What is taken apart is checked by its lengths and
+//! nothing else; what is made never grows beyond the room that was found for it.
 
 use alloc::vec::Vec;
 use cairn_idl::errno::EINVAL;

@@ -2,7 +2,8 @@
 //!
 //! * [`message`] the format; [`route`] NETLINK_ROUTE; [`diag`] NETLINK_SOCK_DIAG. NETLINK_KOBJECT_UEVENT can be bound, and nothing ever comes there.
 //!
-//! What waits for a reader is a datagram like any other ([`crate::datagram`]), on the account of who made the socket. A dump is made piece by piece, each when the one before was read: so what waits does not grow with what there is to
+//! What waits for a reader is a datagram like any other ([`crate::datagram`]), on the account of who made the socket. A dump is made piece by piece, each when
+//! the one before was read: so what waits does not grow with what there is to
 //! tell, and a request takes no longer for it.
 
 pub mod diag;

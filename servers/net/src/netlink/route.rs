@@ -1,4 +1,5 @@
-//! NETLINK_ROUTE (rtnetlink(7)): interfaces, addresses, routes and neighbours, told of, changed by who has CAP_NET_ADMIN, and changes told to those who want to hear of them.
+//! NETLINK_ROUTE (rtnetlink(7)): interfaces, addresses, routes and neighbours, told of, changed by who has CAP_NET_ADMIN, and changes told to those who want to
+//! hear of them.
 
 use super::message::{flag, word, Attributes, Builder, Message, HEADER};
 use super::{endpoint, Outcome, To, What};

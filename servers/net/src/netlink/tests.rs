@@ -1,4 +1,5 @@
-//! Netlink on the bench: what is told of `lo` and of sockets, what user 0 changes, who may not, thousands of things, and messages that nobody in his right mind sends.
+//! Netlink on the bench: what is told of `lo` and of sockets, what user 0 changes, who may not, thousands of things, and messages that nobody in his right mind
+//! sends.
 
 use super::message::{flag, word, Attributes, Builder, Message, DONE, ERROR, HEADER};
 use crate::address::Address;
