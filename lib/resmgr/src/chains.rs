@@ -65,6 +65,13 @@ impl Chains {
         true
     }
 
+    /// Numbers from this one on are in the map no more, and take no memory.
+    pub fn shrink(&mut self, numbers: usize) {
+        debug_assert!(self.links.iter().skip(numbers).all(|link| link.prev == OUT));
+        self.links.truncate(numbers);
+        self.links.shrink_to_fit();
+    }
+
     fn push(&mut self, number: u32) {
         let key = self.links[number as usize].key;
         let at = bucket(key, self.heads.len());

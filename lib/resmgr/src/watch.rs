@@ -84,6 +84,8 @@ pub(crate) struct Watches {
     touched: Vec<u32>,
     /// Ask which are alive when there are so many.
     many: usize,
+    /// Watches that went since the tables were last looked at to be made smaller.
+    gone: usize,
 }
 
 impl Watches {
@@ -235,6 +237,30 @@ impl Watches {
         }
         self.free.push(index);
         self.len -= 1;
+        self.gone += 1;
+    }
+
+    /// Places behind the last one in use are given back once most are free. (Each watch that went has paid for the look at 64 places.)
+    fn shrink(&mut self) {
+        let places = self.all.len();
+        if places < FEW || self.len * 4 > places || self.gone * 64 < places {
+            return;
+        }
+        let last = self.all.iter().rposition(|watch| watch.used);
+        let used = last.map_or(0, |at| at + 1);
+        self.gone = self.gone.saturating_sub((places - used) / 64);
+        if used * 2 > places {
+            return;
+        }
+        self.all.truncate(used);
+        self.all.shrink_to_fit();
+        self.free.retain(|index| (*index as usize) < used);
+        // These have room for all of them.
+        self.free.shrink_to(used);
+        self.touched.shrink_to(used);
+        self.keys.shrink(2 * used);
+        self.badges.shrink(used);
+        self.interests.shrink(used);
     }
 }
 
@@ -385,6 +411,7 @@ impl<S: Server> Manager<S> {
             watches.remove(cx.later, index);
             tell(server, &mut cx, name, 0, told::GONE);
         }
+        self.waiting.watches.shrink();
     }
 }
 

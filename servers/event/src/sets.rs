@@ -26,6 +26,8 @@ const STEP: u32 = 8;
 /// What is charged for an interest and a set: itself and its places in lists and indexes.
 const INTEREST_COST: usize = size_of::<Interest>() + 32;
 const SET_COST: usize = size_of::<Set>() + 4;
+/// Tables of fewer interests are not made smaller.
+const FEW: usize = 1024;
 /// How deep sets may lie in sets, and how many are looked at to find out.
 const DEPTH: u32 = 4;
 const LOOKS: u32 = 1000;
@@ -126,6 +128,10 @@ pub struct Sets {
     free_sets: Vec<u32>,
     interests: Vec<Interest>,
     free: Vec<u32>,
+    /// Interests that were ever made: the generation of the newest. So no number comes twice, whatever becomes of its place.
+    made: u32,
+    /// Interests that went since the table was last looked at to be made smaller.
+    gone: usize,
     names: Chains,
     /// By uid.
     users: Vec<User>,
@@ -172,6 +178,28 @@ impl Sets {
         self.free_sets.push(set);
         cx.refund(gone.payer, SET_COST + gone.room as usize * INTEREST_COST);
         self.forget_room(gone.uid, gone.room);
+        let places = self.interests.len();
+        if places >= FEW && self.interests() * 4 <= places && self.gone * 64 >= places {
+            self.shrink();
+        }
+    }
+
+    /// Places behind the last one in use are given back. (Each interest that went has paid for the look at 64 places.)
+    #[cold]
+    fn shrink(&mut self) {
+        let last = self.interests.iter().rposition(|one| one.set != NONE);
+        let places = last.map_or(0, |at| at + 1);
+        let looked_at = self.interests.len() - places;
+        self.gone = self.gone.saturating_sub(looked_at / 64);
+        if places * 2 > self.interests.len() {
+            return;
+        }
+        self.interests.truncate(places);
+        self.interests.shrink_to_fit();
+        self.free.retain(|index| (*index as usize) < places);
+        // It has room for all of them.
+        self.free.shrink_to(places);
+        self.names.shrink(places);
     }
 
     /// Has the set as many interests as are paid for?
@@ -220,6 +248,11 @@ impl Sets {
                 self.users.remove(at);
             }
         }
+    }
+
+    #[cfg(test)]
+    pub fn places(&self) -> usize {
+        self.interests.capacity()
     }
 
     pub fn interests(&self) -> usize {
@@ -320,7 +353,8 @@ impl Sets {
             neighbour.newer = index;
         }
         let one = &mut self.interests[index as usize];
-        one.generation = one.generation.wrapping_add(1).max(1);
+        self.made = self.made.wrapping_add(1).max(1);
+        one.generation = self.made;
         (one.set, one.fd, one.file) = (set, wish.fd, wish.file);
         (one.events, one.flags) = (wish.events & !FLAGS | ALWAYS, wish.events & FLAGS);
         (one.data, one.maker) = (wish.data, wish.maker);
@@ -337,6 +371,7 @@ impl Sets {
         let (set, older, newer) = (one.set, one.older, one.newer);
         let nested = one.inner != NONE;
         one.set = NONE;
+        self.gone += 1;
         match self.interests.get_mut(newer as usize) {
             Some(neighbour) => neighbour.older = older,
             None => self.sets[set as usize].newest = older,

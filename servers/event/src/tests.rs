@@ -556,3 +556,28 @@ fn a_number_that_is_anothers_by_now_is_not_followed() {
         poll::IN as i64
     );
 }
+
+#[test]
+fn a_table_that_was_large_gives_back_its_places() {
+    let mut b = bench();
+    let kept = make(&mut b, &[event::SET]);
+    let first = ctl(&mut b, kept, 1, 3, poll::IN).unwrap();
+    let mut old = 0;
+    for round in 0..3 {
+        let set = make(&mut b, &[event::SET]);
+        for fd in 0..5000 {
+            old = ctl(&mut b, set, 1, fd, poll::IN).unwrap();
+        }
+        assert!(b.server.sets.places() > 5000, "round {round}");
+        b.close(set);
+        assert_eq!(b.server.sets.places(), 1, "round {round}");
+        assert_eq!(tell(&mut b, old, poll::IN, told::AGAIN), -ESTALE);
+    }
+    assert_eq!(tell(&mut b, first, poll::IN, told::AGAIN), 0);
+    assert_eq!(ready(&mut b, kept), [(3, poll::IN as u32)]);
+    for fd in 4..100 {
+        let new = ctl(&mut b, kept, 1, fd, poll::IN).unwrap();
+        assert_ne!(new, old);
+        assert_eq!(tell(&mut b, old, poll::IN, told::AGAIN), -ESTALE);
+    }
+}
