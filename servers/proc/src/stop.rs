@@ -74,6 +74,26 @@ impl<S: System> Manager<S> {
         }
     }
 
+    /// A signal that stops.
+    pub(crate) fn stop_signal(&self, signal: u64) -> Result<u32, Errno> {
+        let signal = crate::kill::number(signal)?;
+        match signal != 0 && bit(signal) & STOPS != 0 {
+            true => Ok(signal),
+            false => Err(EINVAL),
+        }
+    }
+
+    /// A stop signal was taken whose action is the default one: is the process to stop?
+    pub(crate) fn stop_is_due(&mut self, slot: Slot, signal: u32) -> bool {
+        let process = &mut self.processes[slot];
+        process.stop_taken = false;
+        let cancelled = core::mem::take(&mut process.stop_cancelled);
+        let group = process.group;
+        !cancelled
+            && !self.first_is_immune(slot, signal)
+            && (signal == SIGSTOP || !self.is_orphaned(group))
+    }
+
     /// STOP_SELF
     pub(crate) fn stop_self(
         &mut self,
@@ -81,21 +101,8 @@ impl<S: System> Manager<S> {
         slot: Slot,
         signal: u64,
     ) -> Result<Outcome, Errno> {
-        let signal = crate::kill::number(signal)?;
-        if signal == 0 || bit(signal) & STOPS == 0 {
-            return Err(EINVAL);
-        }
-        let process = &mut self.processes[slot];
-        process.stop_taken = false;
-        let cancelled = core::mem::take(&mut process.stop_cancelled);
-        let group = process.group;
-        if cancelled
-            || self.first_is_immune(slot, signal)
-            || signal != SIGSTOP && self.is_orphaned(group)
-        {
-            return done(0);
-        }
-        if !self.hold(slot, message.token, Held::Continue) {
+        let signal = self.stop_signal(signal)?;
+        if !self.stop_is_due(slot, signal) || !self.hold(slot, message.token, Held::Continue) {
             return done(0);
         }
         self.stop(slot, signal);

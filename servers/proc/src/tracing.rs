@@ -12,7 +12,7 @@ use crate::credentials::may_look_into;
 use crate::dispatch::Outcome;
 use crate::manager::{done, Manager};
 use crate::process::{Beginning, Held, Report};
-use crate::signal::{bit, code, Info, SIGCHLD, SIGKILL, SIGSTOP, SIGTRAP, STOPS};
+use crate::signal::{code, Info, SIGCHLD, SIGKILL, SIGSTOP, SIGTRAP};
 use crate::system::{Errno, System};
 use crate::table::{Slot, NONE};
 use alloc::collections::VecDeque;
@@ -518,20 +518,11 @@ impl<S: System> Manager<S> {
 
     /// The default action of a stop signal in a process that is traced: each of its threads stops for its tracer, or by the nucleus if it has none.
     fn trace_group(&mut self, slot: Slot, at: usize, signal: u64) -> Result<Option<u32>, Errno> {
-        let signal = crate::kill::number(signal)?;
-        if signal == 0 || bit(signal) & STOPS == 0 {
-            return Err(EINVAL);
-        }
-        let process = &mut self.processes[slot];
-        process.stop_taken = false;
-        let cancelled = core::mem::take(&mut process.stop_cancelled);
-        let group = process.group;
-        if cancelled
-            || self.first_is_immune(slot, signal)
-            || signal != SIGSTOP && self.is_orphaned(group)
-        {
+        let signal = self.stop_signal(signal)?;
+        if !self.stop_is_due(slot, signal) {
             return Ok(None);
         }
+        let group = self.processes[slot].group;
         if self.processes[slot].stopped.is_none() {
             self.processes[slot].stopped = Some(signal);
             self.groups[group].stopped += 1;
