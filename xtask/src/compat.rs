@@ -91,12 +91,19 @@ fn calls(arguments: &cli::Compat) -> Result<u8> {
         content: fs::read(&binary)?,
     };
     let machine = |system| -> Machine { batch::machine(system, "256M", add.clone()) };
-    let linux = reference::results(&machine(System::Linux), &[keyed], arguments.fresh)?;
-    let linux = match linux.get(&job.name) {
-        Some(Ok(done)) => whole("Linux", done)?,
-        Some(Err(why)) => bail!("Linux: {why}"),
-        None => bail!("Linux said nothing"),
-    };
+    let (linux, here) = on_both(keyed, machine, arguments.fresh)?;
+    let (linux, here) = (whole("Linux", &linux)?, whole("Cairn", &here)?);
+    fs::write(folder.join("linux.txt"), linux)?;
+    fs::write(folder.join("cairn.txt"), here)?;
+    let known = fs::read_to_string(source.join("known.txt")).context("tests/compat/known.txt")?;
+    tell(linux, here, &known, arguments)
+}
+
+/// What a job did on Linux, perhaps some time ago, and on Cairn.
+fn on_both(keyed: Keyed, machine: impl Fn(System) -> Machine, fresh: bool) -> Result<(Done, Done)> {
+    let job = keyed.job.clone();
+    let mut linux = reference::results(&machine(System::Linux), &[keyed], fresh)?;
+    let linux = linux.remove(&job.name);
     let mut here = None;
     batch::run(
         &machine(System::Cairn),
@@ -104,15 +111,12 @@ fn calls(arguments: &cli::Compat) -> Result<u8> {
         None,
         &mut |_, _, result| here = Some(result),
     )?;
-    let here = match &here {
-        Some(Ok(done)) => whole("Cairn", done)?,
-        Some(Err(why)) => bail!("Cairn: {why}"),
-        None => bail!("Cairn said nothing"),
+    let done = |system, result| match result {
+        Some(Ok(done)) => Ok(done),
+        Some(Err(why)) => bail!("{system}: {why}"),
+        None => bail!("{system} said nothing"),
     };
-    fs::write(folder.join("linux.txt"), linux)?;
-    fs::write(folder.join("cairn.txt"), here)?;
-    let known = fs::read_to_string(source.join("known.txt")).context("tests/compat/known.txt")?;
-    tell(linux, here, &known, arguments)
+    Ok((done("Linux", linux)?, done("Cairn", here)?))
 }
 
 /// What was printed, to its end.

@@ -4,11 +4,11 @@
 //! case. What else a program says goes to standard error, which is kept and not compared. `known.txt` beside it explains differences: a line
 //! `PROGRAM/CASE: reason`, where `*` stands for any text.
 
-use super::{matches, patterns, Known};
-use crate::cli::{self, Machine, Pair, Root, System};
+use super::{matches, on_both, patterns, Known};
+use crate::cli::{self, Machine, Pair, Root};
 use crate::places;
 use crate::test::batch::{self, Done, Job};
-use crate::test::reference::{self, Keyed};
+use crate::test::reference::Keyed;
 use anyhow::{bail, Context, Result};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -162,29 +162,12 @@ fn compared(
         packages: program.packages.clone(),
         ..batch::machine(system, &program.memory, add.to_vec())
     };
-    let linux = reference::results(&machine(System::Linux), &[keyed], fresh)?;
-    let linux = match linux.get(&job.name) {
-        Some(Ok(done)) => done,
-        Some(Err(why)) => bail!("Linux: {why}"),
-        None => bail!("Linux said nothing"),
-    };
-    let mut here = None;
-    batch::run(
-        &machine(System::Cairn),
-        &[job],
-        None,
-        &mut |_, _, result| here = Some(result),
-    )?;
-    let here = match here {
-        Some(Ok(done)) => done,
-        Some(Err(why)) => bail!("{why}"),
-        None => bail!("nothing was said"),
-    };
-    for (system, done) in [("linux", linux), ("cairn", &here)] {
+    let (linux, here) = on_both(keyed, machine, fresh)?;
+    for (system, done) in [("linux", &linux), ("cairn", &here)] {
         let text = format!("{}\n{}", done.stdout, done.stderr);
         fs::write(folder.join(format!("{}.{system}", program.name)), text)?;
     }
-    Ok(compare(&program.name, linux, &here, known))
+    Ok(compare(&program.name, &linux, &here, known))
 }
 
 /// The results by case; a case that comes twice has both.
