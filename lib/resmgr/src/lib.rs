@@ -44,6 +44,7 @@ pub mod permission;
 mod private;
 pub mod ring;
 pub mod server;
+pub mod shrink;
 mod spans;
 pub mod table;
 pub mod text;

@@ -9,6 +9,7 @@ use crate::chains::Chains;
 use crate::context::{Context, Failure, Later};
 use crate::manager::{Core, Manager};
 use crate::server::{Answer, Readiness, Server};
+use crate::shrink::Shrink;
 use crate::transport::Transport;
 use crate::waiting::NOBODY;
 use alloc::vec::Vec;
@@ -84,8 +85,7 @@ pub(crate) struct Watches {
     touched: Vec<u32>,
     /// Ask which are alive when there are so many.
     many: usize,
-    /// Watches that went since the tables were last looked at to be made smaller.
-    gone: usize,
+    shrink: Shrink,
 }
 
 impl Watches {
@@ -237,21 +237,16 @@ impl Watches {
         }
         self.free.push(index);
         self.len -= 1;
-        self.gone += 1;
+        self.shrink.one_went();
     }
 
-    /// Places behind the last one in use are given back once most are free. (Each watch that went has paid for the look at 64 places.)
+    /// Places behind the last one in use are given back once most are free.
     fn shrink(&mut self) {
-        let places = self.all.len();
-        if places < FEW || self.len * 4 > places || self.gone * 64 < places {
+        let all = &self.all;
+        let last = || all.iter().rposition(|watch| watch.used);
+        let Some(used) = self.shrink.keep(FEW, self.len, all.len(), last) else {
             return;
-        }
-        let last = self.all.iter().rposition(|watch| watch.used);
-        let used = last.map_or(0, |at| at + 1);
-        self.gone = self.gone.saturating_sub((places - used) / 64);
-        if used * 2 > places {
-            return;
-        }
+        };
         self.all.truncate(used);
         self.all.shrink_to_fit();
         self.free.retain(|index| (*index as usize) < used);

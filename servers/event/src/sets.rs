@@ -10,6 +10,7 @@ use cairn_idl::errno::{EEXIST, EINVAL, ELOOP, ENOENT, ENOMEM, ENOSPC, EPERM, EST
 use cairn_idl::event::{flags, told};
 use cairn_idl::fs::poll;
 use cairn_resmgr::chains::Chains;
+use cairn_resmgr::shrink::Shrink;
 use cairn_resmgr::{Context, Failure};
 
 const NONE: u32 = u32::MAX;
@@ -130,8 +131,7 @@ pub struct Sets {
     free: Vec<u32>,
     /// Interests that were ever made: the generation of the newest. So no number comes twice, whatever becomes of its place.
     made: u32,
-    /// Interests that went since the table was last looked at to be made smaller.
-    gone: usize,
+    shrink: Shrink,
     names: Chains,
     /// By uid.
     users: Vec<User>,
@@ -178,22 +178,15 @@ impl Sets {
         self.free_sets.push(set);
         cx.refund(gone.payer, SET_COST + gone.room as usize * INTEREST_COST);
         self.forget_room(gone.uid, gone.room);
-        let places = self.interests.len();
-        if places >= FEW && self.interests() * 4 <= places && self.gone * 64 >= places {
-            self.shrink();
+        let (in_use, interests) = (self.interests(), &self.interests);
+        let last = || interests.iter().rposition(|one| one.set != NONE);
+        if let Some(places) = self.shrink.keep(FEW, in_use, interests.len(), last) {
+            self.shrink_to(places);
         }
     }
 
-    /// Places behind the last one in use are given back. (Each interest that went has paid for the look at 64 places.)
     #[cold]
-    fn shrink(&mut self) {
-        let last = self.interests.iter().rposition(|one| one.set != NONE);
-        let places = last.map_or(0, |at| at + 1);
-        let looked_at = self.interests.len() - places;
-        self.gone = self.gone.saturating_sub(looked_at / 64);
-        if places * 2 > self.interests.len() {
-            return;
-        }
+    fn shrink_to(&mut self, places: usize) {
         self.interests.truncate(places);
         self.interests.shrink_to_fit();
         self.free.retain(|index| (*index as usize) < places);
@@ -371,7 +364,7 @@ impl Sets {
         let (set, older, newer) = (one.set, one.older, one.newer);
         let nested = one.inner != NONE;
         one.set = NONE;
-        self.gone += 1;
+        self.shrink.one_went();
         match self.interests.get_mut(newer as usize) {
             Some(neighbour) => neighbour.older = older,
             None => self.sets[set as usize].newest = older,
