@@ -259,6 +259,8 @@ impl<A: Arch> Kernel<A> {
                 continue;
             }
             if let Some(current) = self.dispatch.current {
+                // Another core may have poked it: the call that tells so finds somebody else running.
+                self.upcall_if_poked(current);
                 self.set_back(current);
             }
             self.threads[t].state = State::Running;

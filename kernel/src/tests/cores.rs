@@ -135,6 +135,33 @@ fn a_thread_that_runs_elsewhere_is_killed_stopped_and_poked() {
 }
 
 #[test]
+fn a_poke_is_not_lost_if_its_thread_is_preempted_before_the_call_comes() {
+    let mut w = World::with_cores(2);
+    let dom = w.domain();
+    let t = w.thread(dom, 30);
+    w.answer_calls();
+    w.on(0);
+    let (init, id) = (w.init, w.id(t));
+    let turn = [0x7000_0000, 0x7000_0100, 0x7000_0200];
+    w.ok(init, dom.slot, domain::SET_TURN, &turn);
+    w.answer_calls();
+    let poke = [id, thread_op::POKE as u64];
+    w.ok(init, dom.slot, domain::THREAD_CONTROL, &poke);
+    // A more important thread goes to the same core, which comes in by its timer, and only then by the call.
+    let above = w.thread(dom, 40);
+    w.on(1);
+    w.k.timer();
+    assert_eq!(w.current(), Some(above));
+    w.answer_calls();
+    assert_eq!(current(&mut w, 1), Some(above));
+    w.go(above, 0, current::EXIT, 0, &[0]);
+    assert_eq!(w.current(), Some(t));
+    assert!(w.k.threads[t].in_upcall);
+    assert!(!w.k.threads[t].poked);
+    assert_eq!(w.k.threads[t].registers.rip, 0x7000_0200);
+}
+
+#[test]
 fn a_core_whose_thread_is_stopped_takes_over_who_waits_elsewhere() {
     let mut w = World::with_cores(2);
     let dom = w.domain();

@@ -194,6 +194,9 @@ fn threads(k: &Kernel<Sim>, places: &BTreeMap<ThreadRef, Place>) {
             let core = cores(k).nth(thread.core as usize).expect("a core").1;
             assert_eq!(core.current, Some(t));
         }
+        if matches!(thread.state, State::Ready | State::Stopped) {
+            assert!(!untold(k, t), "a poke of {t:?} is not told");
+        }
         if thread.state == State::Dead {
             assert!(
                 thread.holders != 0 || thread.pulse.is_queued() || thread.mourned,
@@ -694,6 +697,12 @@ fn frames(k: &Kernel<Sim>) {
 }
 
 /// The state of each core.
+/// It was poked, could hear of it now, and has not.
+fn untold(k: &Kernel<Sim>, t: ThreadRef) -> bool {
+    let thread = &k.threads[t];
+    thread.poked && !thread.in_upcall && k.domains[thread.domain].upcall_entry != 0
+}
+
 fn cores(k: &Kernel<Sim>) -> impl Iterator<Item = (usize, &Dispatch)> {
     (0..k.cores.count).map(|core| (core, k.cores.away[core].as_ref().unwrap_or(&k.dispatch)))
 }
@@ -723,6 +732,9 @@ fn dispatch(k: &Kernel<Sim>) {
                 assert!(runs(t));
                 assert_eq!(core.loaded, Some(t));
                 let domain = &k.domains[k.threads[t].domain];
+                // What runs above the program asks by itself.
+                let above = k.threads[t].registers.rip >= domain.turn_base;
+                assert!(above || !untold(k, t), "a poke of {t:?} is not told");
                 if domain.float {
                     assert_eq!(core.owner, Some(t));
                 }
