@@ -7,7 +7,9 @@ use crate::machine::{self, Boot};
 use crate::verdict;
 use anyhow::{Context, Result};
 use rustix::termios::{self, OptionalActions, Termios};
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
 use std::process::Stdio;
 
 /// Puts the terminal back as it was, whatever happened in between.
@@ -28,6 +30,64 @@ impl Drop for Saved {
     }
 }
 
+/// Tells the guest this terminal's size: a line `ROWS COLUMNS` when it changes, and whenever a byte asks for it.
+struct Window {
+    socket: PathBuf,
+    listener: UnixListener,
+    guest: Option<UnixStream>,
+    told: (u16, u16),
+}
+
+impl Window {
+    fn new() -> Result<Window> {
+        let name = format!("cairn-{}.window", std::process::id());
+        let socket = std::env::temp_dir().join(name);
+        let _ = std::fs::remove_file(&socket);
+        let listener = UnixListener::bind(&socket)
+            .with_context(|| format!("cannot make {}", socket.display()))?;
+        listener.set_nonblocking(true)?;
+        Ok(Window {
+            socket,
+            listener,
+            guest: None,
+            told: (0, 0),
+        })
+    }
+
+    /// Look once. QEMU may not have come yet, or be gone; then there is nobody to tell.
+    fn follow(&mut self) {
+        if self.guest.is_none() {
+            let Ok((guest, _)) = self.listener.accept() else {
+                return;
+            };
+            let _ = guest.set_nonblocking(true);
+            self.guest = Some(guest);
+        }
+        let Some(guest) = &mut self.guest else {
+            return;
+        };
+        let mut asked = [0; 64];
+        if matches!(guest.read(&mut asked), Ok(1..)) {
+            self.told = (0, 0);
+        }
+        let Ok(size) = termios::tcgetwinsize(std::io::stdout()) else {
+            return;
+        };
+        let size = (size.ws_row, size.ws_col);
+        let line = format!("{} {}\n", size.0, size.1);
+        // What the guest does not take now it gets the next time.
+        if size != self.told && guest.write_all(line.as_bytes()).is_ok() {
+            self.told = size;
+        }
+    }
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.socket);
+    }
+}
+
 pub fn run(arguments: &cli::Run) -> Result<u8> {
     let interactive = !arguments.headless && std::io::stdin().is_terminal();
     let mut machine = arguments.machine.clone();
@@ -43,14 +103,28 @@ pub fn run(arguments: &cli::Run) -> Result<u8> {
     } else {
         command.args(["-serial", "mon:stdio"]);
     }
-    // The second port is there, as in every machine, but leads nowhere.
-    command.args(["-serial", "null"]);
+    // By the second port the guest hears of the terminal's size. Without a terminal it leads nowhere.
+    let mut window = match interactive {
+        true => Some(Window::new()?),
+        false => None,
+    };
+    match &window {
+        Some(window) => command
+            .args([
+                "-chardev",
+                &machine::option_path("socket,id=window,path=", &window.socket),
+            ])
+            .args(["-serial", "chardev:window"]),
+        None => command.args(["-serial", "null"]),
+    };
     if interactive {
         let system = match arguments.machine.system {
             System::Cairn => "Cairn",
             System::Linux => "Linux",
         };
-        eprintln!("Booting {system}. Ctrl-A X ends it at any time.");
+        eprintln!(
+            "Booting {system}. `poweroff` in its shell ends it; Ctrl-A X as if the power was cut."
+        );
     }
     let saved = Saved::now();
     let mut log = Log::follow(&boot.kernel_log(), arguments.machine.verbose);
@@ -66,6 +140,9 @@ pub fn run(arguments: &cli::Run) -> Result<u8> {
             break status;
         }
         log.look();
+        if let Some(window) = &mut window {
+            window.follow();
+        }
         // A nucleus that gave up does nothing more: no reason to keep the terminal for it.
         if log.panic().is_some()
             && panicked

@@ -19,6 +19,7 @@ mod root;
 mod shell;
 mod sys;
 mod tree;
+mod window;
 
 use std::process::ExitCode;
 

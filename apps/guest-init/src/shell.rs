@@ -4,9 +4,10 @@
 use crate::boot::Words;
 use crate::disks;
 use crate::sys::{self, End, Program, Wait};
+use crate::window::Window;
 use std::ffi::CString;
 use std::fs::File;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
@@ -42,6 +43,7 @@ pub fn serve(words: &Words) {
         "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_string(),
         format!("TERM={}", words.term),
     ];
+    let mut window = Window::new(words.rows, words.cols);
     let greeting = format!("\nWelcome. {about}\n\n");
     let mut greeting = greeting.as_str();
     loop {
@@ -51,8 +53,8 @@ pub fn serve(words: &Words) {
             return end(End::PowerOff);
         };
         let fd = console.as_raw_fd();
-        if words.rows > 0 && words.cols > 0 {
-            sys::set_window(fd, words.rows, words.cols);
+        if window.size != (0, 0) {
+            sys::set_window(fd, window.size.0, window.size.1);
         }
         say(fd, greeting);
         greeting = AGAIN;
@@ -65,7 +67,7 @@ pub fn serve(words: &Words) {
             terminal: true,
         };
         match sys::spawn(&program) {
-            Ok(shell) => wait_for(shell),
+            Ok(shell) => wait_for(shell, fd, &mut window),
             Err(e) => {
                 say(fd, &format!("guest-init: cannot start a shell: {e}\n"));
                 std::thread::sleep(Duration::from_secs(1));
@@ -84,13 +86,22 @@ fn open_console() -> Option<File> {
     })
 }
 
-/// Collect children until this one has ended; meanwhile do what signals ask.
-fn wait_for(shell: i32) {
+/// Collect children until this one has ended; meanwhile do what signals ask, and give its terminal the size that the host's has.
+fn wait_for(shell: i32, terminal: RawFd, window: &mut Window) {
     loop {
-        let ready = sys::poll(&[Wait {
-            fd: sys::signal_descriptor(),
-            for_writing: false,
-        }]);
+        let descriptors = [Some(sys::signal_descriptor()), window.descriptor()];
+        let waits: Vec<Wait> = descriptors
+            .into_iter()
+            .flatten()
+            .map(|fd| Wait {
+                fd,
+                for_writing: false,
+            })
+            .collect();
+        let ready = sys::poll(&waits);
+        if ready.get(1) == Some(&true) && window.look() {
+            sys::set_window(terminal, window.size.0, window.size.1);
+        }
         if ready[0] {
             for signal in sys::take_signals() {
                 match signal {

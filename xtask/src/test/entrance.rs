@@ -42,6 +42,7 @@ pub fn run(report: &Report) -> Result<()> {
         ("entrance/trace", false, trace),
         ("entrance/disks", false, disks),
         ("entrance/package", false, package),
+        ("entrance/window", false, super::window::window),
         ("entrance/debug", true, debug),
         ("entrance/crash", true, crash),
         ("entrance/dead-at-start", true, dead_at_start),

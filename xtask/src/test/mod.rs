@@ -22,6 +22,7 @@ mod stretch;
 mod tables;
 mod terminal;
 mod ways;
+mod window;
 
 pub use programs::compile;
 pub use stress::stress;
