@@ -15,6 +15,66 @@ pub mod wire;
 
 include!(concat!(env!("OUT_DIR"), "/interfaces.rs"));
 
+/// Where a program's first stack has its environment and auxiliary vector, in a word (`proc::EXEC`): distances below the stack's top.
+pub mod first_stack {
+    /// Bits of the first two fields; the last one has the rest.
+    const END: u32 = 16;
+    const LENGTH: u32 = 24;
+
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Places {
+        /// From the environment's end to the top, and its length.
+        pub environment_end: u64,
+        pub environment_length: u64,
+        /// From the auxiliary vector's begin to the top.
+        pub auxiliary: u64,
+    }
+
+    impl Places {
+        /// 0 if one of them is too large.
+        pub fn word(&self) -> u64 {
+            let fits = self.environment_end >> END == 0
+                && self.environment_length >> LENGTH == 0
+                && self.auxiliary >> (64 - END - LENGTH) == 0;
+            let length = self.environment_length << END;
+            let auxiliary = self.auxiliary << (END + LENGTH);
+            if fits {
+                self.environment_end | length | auxiliary
+            } else {
+                0
+            }
+        }
+
+        pub fn from_word(word: u64) -> Places {
+            Places {
+                environment_end: word & ((1 << END) - 1),
+                environment_length: word >> END & ((1 << LENGTH) - 1),
+                auxiliary: word >> (END + LENGTH),
+            }
+        }
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::Places;
+
+        #[test]
+        fn places_are_a_word_if_they_fit() {
+            let places = Places {
+                environment_end: 4113,
+                environment_length: 2 << 20,
+                auxiliary: 5 << 20,
+            };
+            assert_eq!(Places::from_word(places.word()), places);
+            let far = Places {
+                auxiliary: 1 << 24,
+                ..places
+            };
+            assert_eq!(far.word(), 0);
+        }
+    }
+}
+
 /// Linux's capabilities, by number (capabilities(7)).
 pub mod capability {
     pub const CHOWN: u32 = 0;

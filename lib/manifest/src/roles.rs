@@ -7,7 +7,7 @@ use cairn_idl::proc::role;
 use cairn_idl::vm;
 
 /// Of `proc`: bits.
-const PROC: [(&str, u64); 11] = [
+const PROC: [(&str, u64); 12] = [
     ("groups", role::GROUPS),
     ("terminal", role::TERMINAL),
     ("mount", role::MOUNT),
@@ -19,6 +19,7 @@ const PROC: [(&str, u64); 11] = [
     ("cgroup", role::CGROUP),
     ("lives", role::LIVES),
     ("signals", role::SIGNALS),
+    ("memory", role::MEMORY),
 ];
 
 /// Of `vm`: one at a time.

@@ -1,6 +1,7 @@
 //! A new program's first stack (System V ABI, x86-64 supplement, 3.4.1): argc, argument and environment pointers, the auxiliary vector, and above them the strings.
 
 use alloc::vec::Vec;
+use cairn_idl::first_stack::Places;
 
 pub mod at {
     pub const NULL: u64 = 0;
@@ -69,6 +70,60 @@ impl Strings {
     }
 }
 
+const PLATFORM: &[u8] = b"x86_64\0";
+/// How many entries [`build`] adds to the auxiliary vector.
+const ADDED: usize = 4;
+
+/// What lies where, as addresses.
+struct Layout {
+    execfn: u64,
+    environment: u64,
+    arguments: u64,
+    platform: u64,
+    random: u64,
+    auxiliary: u64,
+    sp: u64,
+}
+
+/// From the top: 8 zero bytes, the path, the environment, the arguments, the platform's name, the random bytes.
+fn layout(
+    top: u64,
+    arguments: &Strings,
+    environment: &Strings,
+    path: &[u8],
+    auxiliary: usize,
+) -> Layout {
+    let execfn = top - 8 - (path.len() as u64 + 1);
+    let strings_env = execfn - environment.bytes.len() as u64;
+    let strings_arg = strings_env - arguments.bytes.len() as u64;
+    let platform = strings_arg - PLATFORM.len() as u64;
+    let random = (platform - 16) & !15;
+    let pointers = 1 + arguments.count() + 1 + environment.count() + 1;
+    let words = pointers + 2 * (auxiliary + ADDED);
+    let sp = (random - 8 * words as u64) & !15;
+    Layout {
+        execfn,
+        environment: strings_env,
+        arguments: strings_arg,
+        platform,
+        random,
+        auxiliary: sp + 8 * pointers as u64,
+        sp,
+    }
+}
+
+/// Where the environment and the auxiliary vector will lie, before there is a stack.
+pub fn places(arguments: &Strings, environment: &Strings, path: &[u8], auxiliary: usize) -> Places {
+    // (Any page boundary that leaves room.)
+    const TOP: u64 = 1 << 40;
+    let layout = layout(TOP, arguments, environment, path, auxiliary);
+    Places {
+        environment_end: TOP - layout.execfn,
+        environment_length: environment.bytes.len() as u64,
+        auxiliary: TOP - layout.auxiliary,
+    }
+}
+
 /// The bytes from the stack pointer to `top`.
 pub struct Image {
     pub sp: u64,
@@ -84,15 +139,15 @@ pub fn build(
     random: [u8; 16],
     auxiliary: &[(u64, u64)],
 ) -> Image {
-    const PLATFORM: &[u8] = b"x86_64\0";
-    // From the top: 8 zero bytes, the path, the environment, the arguments, the platform's name, the random bytes.
-    let execfn = top - 8 - (path.len() as u64 + 1);
-    let strings_env = execfn - environment.bytes.len() as u64;
-    let strings_arg = strings_env - arguments.bytes.len() as u64;
-    let platform = strings_arg - PLATFORM.len() as u64;
-    let random_at = (platform - 16) & !15;
-    let words = 1 + arguments.count() + 1 + environment.count() + 1 + 2 * (auxiliary.len() + 4);
-    let sp = (random_at - 8 * words as u64) & !15;
+    let Layout {
+        execfn,
+        environment: strings_env,
+        arguments: strings_arg,
+        platform,
+        random: random_at,
+        sp,
+        ..
+    } = layout(top, arguments, environment, path, auxiliary.len());
 
     let mut bytes: Vec<u8> = Vec::with_capacity((top - sp) as usize);
     let mut word = |value: u64| bytes.extend_from_slice(&value.to_le_bytes());
@@ -170,6 +225,13 @@ mod tests {
             }
             assert_eq!(word(&image, envp + 8 * extra), 0);
             let mut aux = envp + 8 * extra + 8;
+            let places = places(&args, &env, b"/bin/sh", 1);
+            assert_eq!(places.auxiliary, top - aux);
+            let first = top - places.environment_end - places.environment_length;
+            assert_eq!(places.environment_length, 4 * extra);
+            if extra > 0 {
+                assert_eq!(first, word(&image, envp));
+            }
             let mut seen = Vec::new();
             while word(&image, aux) != at::NULL {
                 seen.push((word(&image, aux), word(&image, aux + 8)));

@@ -102,6 +102,7 @@ impl<S: System> Manager<S> {
             text: Rc::new(Text {
                 path: path.clone(),
                 command_line,
+                stack: Default::default(),
             }),
             comm: [0; 16],
             dumpable: 1,

@@ -87,7 +87,7 @@ impl<S: System> Manager<S> {
         let has = |roles: u64| message.badge & roles != 0;
         match words[0] {
             FORK..=LIFE_NUMBER | TRACE..=TRACE_MEMORY => {}
-            IDS_OF..=SIGNAL_FOR | CGROUP_MAKE..=FILES_LIMIT_OF => return self.outside(message),
+            IDS_OF..=SIGNAL_FOR | CGROUP_MAKE..=CALL_OF => return self.outside(message),
             _ => return Err(ENOSYS),
         }
         // (Components' label is the superuser's, and gives them nothing here.)
@@ -190,6 +190,7 @@ impl<S: System> Manager<S> {
             SPACE_HOLD..=MAP_WRITE => role::SPACES,
             LIFE_OF | FOLLOW => role::LIVES,
             SIGNAL_FOR => role::SIGNALS,
+            MEMORY_OPEN | MEMORY => role::MEMORY,
             _ => role::INSPECT,
         };
         let inspects = message.badge & by != 0;
@@ -224,6 +225,9 @@ impl<S: System> Manager<S> {
             GROUPS_OF => self.groups_of(message, words[1]),
             REAL_LABEL => self.real_label(words[1]),
             FILES_LIMIT_OF => self.files_limit_of(words[1]),
+            MEMORY_OPEN => self.memory_open(words[1], words[2]),
+            MEMORY => self.memory(message),
+            CALL_OF => self.call_of(message),
             ATTEND => self.attend(message),
             LIFE_OF => self.life_of(words[1], words[2]),
             FOLLOW => self.follow(message),

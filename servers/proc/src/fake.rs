@@ -6,6 +6,7 @@ use crate::system::{
 use crate::{Gifts, Manager, Outcome, PrefixPage};
 use cairn_abi::layout::{PERSONALITY, PERSONALITY_DATA};
 use cairn_abi::service::thread;
+use cairn_abi::state::Registers;
 use cairn_abi::{pulse, received, Error, Id, Token};
 use cairn_idl::errno::{EFAULT, ENOMEM};
 use cairn_idl::proc::*;
@@ -66,6 +67,8 @@ pub struct Fake {
     pub written: Vec<(u64, Vec<u8>)>,
     /// An address from which nothing can be read, as its page is still a file's.
     pub absent: Option<u64>,
+    /// Of every thread.
+    pub registers: Registers,
     pub priorities: Vec<[u64; 3]>,
     pub next: Id,
     /// From now on so many operations that make something succeed.
@@ -246,6 +249,9 @@ impl System for Fake {
     }
     fn turn(&mut self, domain: Domain, _: Entries, traced: bool) {
         self.of(domain).traced = traced;
+    }
+    fn registers(&mut self, _: Domain, _: Id) -> Option<Registers> {
+        Some(self.registers)
     }
     fn read_from(&mut self, _: Id, address: u64, into: &mut [u8]) -> Result<usize, Errno> {
         if self.absent == Some(address) {

@@ -26,6 +26,7 @@ mod life;
 mod limits;
 mod lives;
 mod manager;
+mod memory;
 pub mod native;
 mod pid_spaces;
 mod prefix;

@@ -19,6 +19,7 @@ use alloc::vec::Vec;
 use cairn_abi::service::thread;
 use cairn_abi::{death, Id};
 use cairn_idl::errno::{EAGAIN, EFAULT, EINVAL, ENAMETOOLONG, ENOMEM};
+use cairn_idl::first_stack::Places;
 use cairn_idl::fs::PATH_MAX;
 use cairn_idl::proc::{fork, Credentials, TRACED_CHILD};
 use cairn_rt::Received;
@@ -38,6 +39,7 @@ pub(crate) struct Executed {
     command_line: Vec<u8>,
     /// What it was called by, a script or a symbolic link perhaps.
     name: Vec<u8>,
+    stack: Places,
 }
 
 impl<S: System> Manager<S> {
@@ -266,8 +268,8 @@ impl<S: System> Manager<S> {
 
     /// EXEC
     pub(crate) fn exec(&mut self, message: &Received, slot: Slot) -> Result<Outcome, Errno> {
-        let [_, path_len, line_len, name_len, heap, heap_end, ..] = message.words;
-        let (texts, _) = self.executed_texts(message, [path_len, line_len, name_len])?;
+        let [_, path_len, line_len, name_len, heap, heap_end, stack, _] = message.words;
+        let (texts, _) = self.executed_texts(message, [path_len, line_len, name_len], stack)?;
         let caller = message.token as u32;
         let domain = self.processes[slot].domain;
         if self.processes[slot].threads.len() > 1 {
@@ -289,6 +291,7 @@ impl<S: System> Manager<S> {
         &mut self,
         message: &Received,
         [path_len, line_len, name_len]: [u64; 3],
+        stack: u64,
     ) -> Result<(Executed, usize), Errno> {
         if path_len as usize > PATH_MAX || path_len > message.out_len as u64 {
             return Err(ENAMETOOLONG);
@@ -308,6 +311,7 @@ impl<S: System> Manager<S> {
             path,
             command_line,
             name,
+            stack: Places::from_word(stack),
         };
         Ok((texts, name_at + name_len))
     }
@@ -318,6 +322,7 @@ impl<S: System> Manager<S> {
             path,
             command_line,
             name,
+            stack,
         } = texts;
         self.exec_timers(slot);
         let process = &mut self.processes[slot];
@@ -329,8 +334,13 @@ impl<S: System> Manager<S> {
             let line = format!("`{}` is domain {}", name.escape_ascii(), process.domain.id);
             self.system.log(&line);
         }
-        process.text = Rc::new(Text { path, command_line });
+        process.text = Rc::new(Text {
+            path,
+            command_line,
+            stack,
+        });
         process.executed = true;
+        process.programs = process.programs.wrapping_add(1);
         process.exit_signal = if process.exit_signal == 0 { 0 } else { SIGCHLD };
         process.dispositions.ignored |= IGNORED_BY_DEFAULT;
         process.dispositions.caught = 0;

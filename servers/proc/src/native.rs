@@ -9,7 +9,8 @@ use alloc::vec::Vec;
 use cairn_abi::layout::{FRAMES, PERSONALITY, RESERVED_SLOTS};
 use cairn_abi::machine::Counters;
 use cairn_abi::service::memory::pool;
-use cairn_abi::service::{current, domain, machine};
+use cairn_abi::service::{current, domain, machine, thread};
+use cairn_abi::state::Registers;
 use cairn_abi::{rights, Error, Id, Token};
 use cairn_idl::errno::{EAGAIN, EBADF, EFAULT, EINVAL, EIO, EMFILE, ENOMEM};
 use cairn_idl::vm;
@@ -421,6 +422,15 @@ impl System for Native {
             domain::THREAD_CONTROL,
             &[thread as u64, operation as u64, a, b, c],
         )
+    }
+
+    fn registers(&mut self, target: Domain, thread: Id) -> Option<Registers> {
+        let mut registers = [Registers::ZERO];
+        let words = [thread as u64, u64::from(thread::READ_STATE), 0];
+        let read = target
+            .portal
+            .service_into(domain::THREAD_CONTROL, &words, 2, &mut registers);
+        read.is_ok().then_some(registers[0])
     }
 
     fn stop(&mut self, target: Domain) {

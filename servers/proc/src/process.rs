@@ -15,6 +15,7 @@ use crate::user_spaces::Above;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use cairn_abi::{Id, Token};
+use cairn_idl::first_stack::Places;
 use cairn_idl::label;
 use cairn_idl::proc::Credentials;
 use cairn_rt::Portal;
@@ -122,6 +123,8 @@ pub struct Text {
     pub path: Vec<u8>,
     /// NUL-separated.
     pub command_line: Vec<u8>,
+    /// Where its first stack has what.
+    pub stack: Places,
 }
 
 /// Dispatching as sched_setscheduler and nice know it.
@@ -179,6 +182,8 @@ pub struct Process {
     pub death_signal: u32,
     pub subreaper: bool,
     pub executed: bool,
+    /// How many programs it has executed.
+    pub programs: u32,
     pub dumpable: u32,
     pub no_new_privileges: bool,
     pub beginning: Beginning,
@@ -329,6 +334,7 @@ impl Process {
         self.death_signal = 0;
         self.subreaper = false;
         self.executed = false;
+        self.programs = 0;
         self.dumpable = from.dumpable;
         self.no_new_privileges = from.no_new_privileges;
         self.beginning = Beginning::Over;

@@ -5,8 +5,9 @@ use crate::manager::{done, Manager};
 use crate::system::{Errno, System};
 use crate::table::{Slot, NONE};
 use alloc::vec::Vec;
-use cairn_abi::layout::PAGE;
+use cairn_abi::layout::{LINUX_STACK_TOP, PAGE};
 use cairn_abi::service::thread;
+use cairn_abi::Id;
 use cairn_idl::errno::{EFAULT, EINVAL, ENOMEM, ESRCH};
 use cairn_idl::proc::Status;
 use cairn_rt::Received;
@@ -275,15 +276,51 @@ impl<S: System> Manager<S> {
         let slot = self.numbers.process(message.words[1]).ok_or(ESRCH)?;
         let process = &self.processes[slot];
         let texts = process.text.clone();
+        let (id, places) = (process.domain.id, texts.stack);
+        let first = message.words[3];
         let text = match message.words[2] {
             _ if process.ended.is_some() => &[][..],
             0 => &texts.command_line[..],
             1 => &texts.path[..],
+            2 => {
+                let left = places.environment_length.saturating_sub(first);
+                let below = places.environment_end + left;
+                return self.text_of_stack(message, id, below, left, |_| None);
+            }
+            3 => {
+                let left = places.auxiliary.saturating_sub(first);
+                return self.text_of_stack(message, id, left, left, vector_end);
+            }
             _ => return Err(EINVAL),
         };
         let text = &text[..text.len().min(message.in_len)];
         self.answer(message, text)?;
         done(text.len() as i64)
+    }
+
+    /// A piece of a program's first stack, from so far below its top, and not behind where `end` sees its end.
+    fn text_of_stack(
+        &mut self,
+        message: &Received,
+        id: Id,
+        below: u64,
+        length: u64,
+        end: fn(&[u8]) -> Option<usize>,
+    ) -> Result<Outcome, Errno> {
+        let mut bytes = [0; PAGE as usize];
+        let most = message.in_len.min(bytes.len()).min(length as usize);
+        let read = match most {
+            0 => 0,
+            _ => {
+                let address = LINUX_STACK_TOP - below;
+                let read = self.system.read_from(id, address, &mut bytes[..most]);
+                // (Its memory is not there before its program has begun.)
+                read.unwrap_or(0).min(most)
+            }
+        };
+        let read = end(&bytes[..read]).unwrap_or(read);
+        self.answer(message, &bytes[..read])?;
+        done(read as i64)
     }
 
     /// LOAD
@@ -339,9 +376,24 @@ impl<S: System> Manager<S> {
     }
 }
 
+/// Behind AT_NULL.
+fn vector_end(vector: &[u8]) -> Option<usize> {
+    let mut entries = vector.as_chunks::<16>().0.iter();
+    let at = entries.position(|entry| entry[..8] == [0; 8])?;
+    Some(16 * (at + 1))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_auxiliary_vector_ends_behind_its_null() {
+        let mut vector = [1; 64];
+        assert_eq!(vector_end(&vector), None);
+        vector[16..32].copy_from_slice(&[0; 16]);
+        assert_eq!(vector_end(&vector), Some(32));
+    }
 
     #[test]
     fn load_goes_to_the_number_of_running_threads_and_back() {

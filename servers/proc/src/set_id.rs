@@ -60,8 +60,8 @@ impl<S: System> Manager<S> {
         if self.processes[slot].traced != 0 {
             return Err(EPERM);
         }
-        let [_, path_len, line_len, name_len, slots_len, ..] = message.words;
-        let (texts, at) = self.executed_texts(message, [path_len, line_len, name_len])?;
+        let [_, path_len, line_len, name_len, slots_len, stack, ..] = message.words;
+        let (texts, at) = self.executed_texts(message, [path_len, line_len, name_len], stack)?;
         let slots_len = usize::try_from(slots_len).map_err(|_| EINVAL)?;
         let told_at = at.checked_add(slots_len).ok_or(EINVAL)?;
         let told = message.out_len.checked_sub(told_at).ok_or(EINVAL)?;

@@ -1,6 +1,7 @@
 //! What the process manager asks of `vm` and of the nucleus. [`crate::native::Native`] asks the real ones, the tests a fake.
 
 use cairn_abi::layout::{MAX_SLOTS, PAGE};
+use cairn_abi::state::Registers;
 use cairn_abi::{Error, Id, Token};
 use cairn_rt::Portal;
 
@@ -195,6 +196,8 @@ pub trait System {
         operation: u8,
         arguments: [u64; 3],
     ) -> Result<[u64; 8], Error>;
+    /// What a thread that does not run has in its registers.
+    fn registers(&mut self, domain: Domain, thread: Id) -> Option<Registers>;
     fn stop(&mut self, domain: Domain);
     fn resume(&mut self, domain: Domain);
     fn keep_only(&mut self, domain: Domain, thread: Id);

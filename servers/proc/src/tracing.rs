@@ -21,7 +21,7 @@ use cairn_abi::layout::{PAGE, PERSONALITY};
 use cairn_abi::service::thread;
 use cairn_abi::Token;
 use cairn_idl::capability::SYS_PTRACE;
-use cairn_idl::errno::{EAGAIN, EFAULT, EINVAL, EIO, ENOMEM, EPERM, ESRCH};
+use cairn_idl::errno::{EAGAIN, EINVAL, EIO, ENOMEM, EPERM, ESRCH};
 use cairn_idl::proc::{
     changed, taken, Credentials, Resume, Stop, TRACE_BYTES, TRACE_INQUIRE, TRACE_READ, TRACE_WRITE,
 };
@@ -135,7 +135,7 @@ fn status_of(signal: u32, event: u32) -> u32 {
 impl<S: System> Manager<S> {
     /// Linux's access check for attaching: by real ids ([`Manager::may_trace`] goes by effective ones), and nobody traces a process in which its program has
     /// not begun.
-    fn may_attach(&self, by: Slot, of: Slot) -> bool {
+    pub(crate) fn may_attach(&self, by: Slot, of: Slot) -> bool {
         let target = &self.processes[of];
         let creds = &self.processes[by].creds;
         let real = Credentials {
@@ -150,7 +150,7 @@ impl<S: System> Manager<S> {
     }
 
     /// A thread by its number: its process and place.
-    fn thread_of(&self, tid: u64) -> Option<(Slot, usize)> {
+    pub(crate) fn thread_of(&self, tid: u64) -> Option<(Slot, usize)> {
         let slot = self.numbers.get(tid).owner;
         if slot == NONE || !self.processes[slot].alive() {
             return None;
@@ -647,7 +647,7 @@ impl<S: System> Manager<S> {
     }
 
     /// The same for whoever asks by the process: one of its threads has stopped for him.
-    fn trace_touch_any(&mut self, slot: Slot, of: Slot, address: u64) -> Option<Errno> {
+    pub(crate) fn trace_touch_any(&mut self, slot: Slot, of: Slot, address: u64) -> Option<Errno> {
         let threads = &self.processes[of].threads;
         let mut all = 0..threads.len();
         let at = all.find(|at| threads[*at].traced.is_some_and(|t| t.tracer == slot))?;
@@ -827,41 +827,6 @@ impl<S: System> Manager<S> {
             return Ok(Outcome::Later);
         }
         done(pid as i64)
-    }
-
-    /// TRACE_MEMORY
-    pub(crate) fn trace_memory(
-        &mut self,
-        message: &Received,
-        slot: Slot,
-    ) -> Result<Outcome, Errno> {
-        let [_, pid, address, write, ..] = message.words;
-        let (of, _) = self.thread_of(pid).ok_or(ESRCH)?;
-        if of != slot && !self.may_attach(slot, of) {
-            return Err(EPERM);
-        }
-        const MOST: usize = 4096;
-        let domain = self.processes[of].domain.id;
-        let room = |length: usize| {
-            let left = PERSONALITY.saturating_sub(address);
-            length.min(MOST).min(left as usize)
-        };
-        if write != 0 {
-            let bytes = self.bytes(message, 0, room(message.out_len))?;
-            return match self.system.write_for_tracer(domain, address, &bytes) {
-                Ok(written) => done(written as i64),
-                Err(error) => Err(self.trace_touch_any(slot, of, address).unwrap_or(error)),
-            };
-        }
-        let mut bytes = [0; MOST];
-        let bytes = &mut bytes[..room(message.in_len)];
-        let count = self.system.read_from(domain, address, bytes).unwrap_or(0);
-        let count = count.min(bytes.len());
-        if count == 0 {
-            return Err(self.trace_touch_any(slot, of, address).unwrap_or(EFAULT));
-        }
-        self.answer(message, &bytes[..count])?;
-        done(count as i64)
     }
 
     /// Of the threads that this process traces: is there news of one that WAIT means?

@@ -1,8 +1,9 @@
 //! A small system of the imagination: `init` (1), a shell (10) of user 1000, a job of its (20) that is a zombie, and one (30, not listed) that is not dumpable.
 
-use crate::system::{Load, Memory, Mount, Processor, System};
+use crate::system::{Load, Memories, Memory, Mount, Processor, System};
 use cairn_abi::machine::Counters;
 use cairn_idl::capability::ALL;
+use cairn_idl::errno::{EACCES, EFAULT};
 use cairn_idl::proc::{Credentials, SpaceKind, SpaceMap, Status};
 use cairn_idl::vm::{flags, prot, MapEntry};
 
@@ -10,6 +11,8 @@ use cairn_idl::vm::{flags, prot, MapEntry};
 pub struct Fake {
     pub host_name: Vec<u8>,
     pub gone: Vec<u32>,
+    /// Into memory: where, and what.
+    pub written: Vec<(u64, Vec<u8>)>,
     pub limits: std::collections::BTreeMap<u64, u64>,
     /// Name spaces that are kept, and who came into one.
     pub held: Vec<u64>,
@@ -135,6 +138,53 @@ impl System for Fake {
 
     fn command_line(&mut self, _: u32) -> Vec<u8> {
         b"sh\0-c\0\xff\0".to_vec()
+    }
+
+    fn open_memory(&mut self, by: u32, pid: u32) -> Result<Memories, i64> {
+        match self.may_look_into(by, pid) {
+            true => Ok(Memories {
+                life: pid.into(),
+                program: 3,
+            }),
+            false => Err(EACCES),
+        }
+    }
+
+    fn read_memory(
+        &mut self,
+        _: u32,
+        of: Memories,
+        at: u64,
+        into: &mut [u8],
+    ) -> Result<usize, i64> {
+        // Three pages are there.
+        let left = (5 * 4096u64).saturating_sub(at) as usize;
+        let count = into.len().min(left);
+        if at < 2 * 4096 || count == 0 {
+            return Err(EFAULT);
+        }
+        into[..count].fill(of.life as u8);
+        Ok(count)
+    }
+
+    fn write_memory(&mut self, _: u32, _: Memories, at: u64, from: &[u8]) -> Result<usize, i64> {
+        self.written.push((at, from.to_vec()));
+        Ok(from.len())
+    }
+
+    fn call(&mut self, by: u32, tid: u32) -> Result<Option<[u64; 9]>, i64> {
+        match self.may_look_into(by, tid) {
+            true => Ok((tid == 10).then_some([0, 1, 2, 3, 4, 5, 6, 0x7ff0, 0x1000])),
+            false => Err(EACCES),
+        }
+    }
+
+    fn environment(&mut self, pid: u32) -> Vec<u8> {
+        format!("PID={pid}\0").into_bytes()
+    }
+
+    fn auxiliary(&mut self, _: u32) -> Vec<u8> {
+        alloc::vec![0; 16]
     }
 
     fn executable(&mut self, pid: u32) -> Vec<u8> {

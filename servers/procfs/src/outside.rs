@@ -1,6 +1,6 @@
 //! The process manager and the memory manager as the source of the texts.
 
-use crate::system::{Load, Memory, Mount, Processor, System};
+use crate::system::{Load, Memories, Memory, Mount, Processor, System};
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -69,7 +69,10 @@ impl Outside {
 
     fn text(&self, pid: u32, which: u64) -> Vec<u8> {
         let mut bytes = vec![0; 4096];
-        let length = self.proc().text(pid as u64, which, &mut bytes).unwrap_or(0);
+        let length = self
+            .proc()
+            .text(pid as u64, which, 0, &mut bytes)
+            .unwrap_or(0);
         bytes.truncate(length as usize);
         bytes
     }
@@ -127,6 +130,64 @@ impl System for Outside {
 
     fn executable(&mut self, pid: u32) -> Vec<u8> {
         self.text(pid, 1)
+    }
+
+    fn open_memory(&mut self, by: u32, pid: u32) -> Result<Memories, i64> {
+        let opened = self.proc().memory_open(by, pid.into());
+        let opened = opened.map_err(Failure::errno)?;
+        Ok(Memories {
+            life: opened.life,
+            program: opened.program,
+        })
+    }
+
+    fn read_memory(
+        &mut self,
+        by: u32,
+        of: Memories,
+        at: u64,
+        into: &mut [u8],
+    ) -> Result<usize, i64> {
+        let Memories { life, program } = of;
+        let read = self.proc().memory(life, program, at, 0, by, &[], into);
+        read.map(|count| count as usize).map_err(Failure::errno)
+    }
+
+    fn write_memory(&mut self, by: u32, of: Memories, at: u64, from: &[u8]) -> Result<usize, i64> {
+        let Memories { life, program } = of;
+        let written = self.proc().memory(life, program, at, 1, by, from, &mut []);
+        written.map(|count| count as usize).map_err(Failure::errno)
+    }
+
+    fn call(&mut self, by: u32, tid: u32) -> Result<Option<[u64; 9]>, i64> {
+        let mut bytes = [0; proc::CALL_BYTES as usize];
+        let waits = self.proc().call_of(by, tid.into(), &mut bytes);
+        let mut words = [0; 9];
+        for (word, bytes) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
+            *word = u64::from_le_bytes(*bytes);
+        }
+        Ok((waits.map_err(Failure::errno)? != 0).then_some(words))
+    }
+
+    fn environment(&mut self, pid: u32) -> Vec<u8> {
+        const MOST: usize = 4 << 20;
+        let mut all = Vec::new();
+        let mut piece = vec![0; 4096];
+        while all.len() < MOST {
+            let text = self
+                .proc()
+                .text(pid.into(), 2, all.len() as u64, &mut piece);
+            let length = text.map_or(0, |length| (length as usize).min(piece.len()));
+            if length == 0 || all.try_reserve(length).is_err() {
+                break;
+            }
+            all.extend_from_slice(&piece[..length]);
+        }
+        all
+    }
+
+    fn auxiliary(&mut self, pid: u32) -> Vec<u8> {
+        self.text(pid, 3)
     }
 
     fn cgroup(&mut self, pid: u32, reader: u32) -> Option<String> {

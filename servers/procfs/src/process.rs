@@ -23,7 +23,7 @@ fn state(status: &Status, who: Who) -> char {
         return 'R';
     }
     char::from_u32(status.state)
-        .filter(char::is_ascii_uppercase)
+        .filter(char::is_ascii_alphabetic)
         .unwrap_or('S')
 }
 
@@ -118,6 +118,7 @@ pub fn status<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<(
         'R' => "R (running)",
         'D' => "D (disk sleep)",
         'T' => "T (stopped)",
+        't' => "t (tracing stop)",
         'Z' => "Z (zombie)",
         _ => "S (sleeping)",
     };
@@ -125,9 +126,9 @@ pub fn status<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<(
     let tid = system.number_for(who.reader, who.tid);
     let _ = write!(
         out,
-        "Name:\t{}\nUmask:\t0022\nState:\t{state}\nTgid:\t{}\nNgid:\t0\nPid:\t{}\nPPid:\t{}\nTracerPid:\t0\n\
+        "Name:\t{}\nUmask:\t0022\nState:\t{state}\nTgid:\t{}\nNgid:\t0\nPid:\t{}\nPPid:\t{}\nTracerPid:\t{}\n\
          Uid:\t{}\t{}\t{}\t{}\nGid:\t{}\t{}\t{}\t{}\nFDSize:\t64\nGroups:\t",
-        name(&it), it.pid, tid, it.ppid, c.ruid, c.euid, c.suid, c.euid, c.rgid, c.egid, c.sgid, c.egid,
+        name(&it), it.pid, tid, it.ppid, it.tracer, c.ruid, c.euid, c.suid, c.euid, c.rgid, c.egid, c.sgid, c.egid,
     );
     for group in c.groups.iter().take(c.group_count as usize) {
         let _ = write!(out, "{group} ");
@@ -170,6 +171,18 @@ pub fn status<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<(
         "voluntary_ctxt_switches:\t0\nnonvoluntary_ctxt_switches:\t0"
     );
     Some(())
+}
+
+/// What a thread waits in, as `syscall` says it.
+pub fn call(call: Option<[u64; 9]>, out: &mut String) {
+    let _ = match call {
+        None => writeln!(out, "running"),
+        Some([u64::MAX, .., sp, address]) => writeln!(out, "-1 {sp:#x} {address:#x}"),
+        Some([number, a, b, c, d, e, f, sp, address]) => writeln!(
+            out,
+            "{number} {a:#x} {b:#x} {c:#x} {d:#x} {e:#x} {f:#x} {sp:#x} {address:#x}"
+        ),
+    };
 }
 
 pub fn maps<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<()> {

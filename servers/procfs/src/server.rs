@@ -1,7 +1,8 @@
 //! The tree as a resource manager.
 
 use crate::components::{restart, RESTART};
-use crate::system::System;
+use crate::process;
+use crate::system::{Memories, System};
 use crate::table::{rows, Dir, Row, What, Who};
 use alloc::format;
 use alloc::string::String;
@@ -40,6 +41,8 @@ pub struct Open {
     opener: u32,
     /// A name space that is kept.
     holds: Option<(SpaceKind, u64)>,
+    /// Of the file `mem`.
+    memory: Option<Memories>,
 }
 
 pub struct Procfs<S: System> {
@@ -87,6 +90,31 @@ fn number(name: &[u8]) -> Option<u32> {
         return None;
     }
     core::str::from_utf8(name).ok()?.parse().ok()
+}
+
+/// Most bytes of a process's memory in one message to `proc`, and in one READ or WRITE.
+const PIECE: usize = 4096;
+const PIECES: usize = 1 << 20;
+
+/// Read or write in pieces, up to the first that gives less: EIO if nothing is there.
+fn in_pieces(length: usize, mut piece: impl FnMut(usize, usize) -> Answer<usize>) -> Answer<usize> {
+    let length = length.min(PIECES);
+    let mut done = 0;
+    while done < length {
+        let most = (length - done).min(PIECE);
+        match piece(done, most) {
+            Ok(count) => {
+                done += count;
+                if count < most {
+                    break;
+                }
+            }
+            Err(_) if done != 0 => break,
+            Err(Failure::Errno(EFAULT)) => return Err(Failure::Errno(EIO)),
+            Err(failure) => return Err(failure),
+        }
+    }
+    Ok(done)
 }
 
 impl<S: System> Procfs<S> {
@@ -175,6 +203,13 @@ impl<S: System> Procfs<S> {
         match self.rows[index].what {
             What::Fixed(text) => Ok(text.into()),
             What::Bytes(writer) => Ok(writer(&mut self.system, who)),
+            What::Memory => Ok(Vec::new()),
+            What::Call => {
+                let call = self.system.call(sender, who.tid);
+                let mut text = String::new();
+                process::call(call.map_err(Failure::Errno)?, &mut text);
+                Ok(text.into_bytes())
+            }
             What::Text(writer) => {
                 let mut text = String::new();
                 // A process may end between the lookup of its name and here.
@@ -430,6 +465,12 @@ impl<S: System> Server for Procfs<S> {
             held.map_err(|_| MISSING)?;
             state.holds = Some((kind, id)).filter(|_| id != 0);
         }
+        if let Node::Row(index, who) = node {
+            if let What::Memory = self.rows[index].what {
+                let opened = self.system.open_memory(cx.request.sender, who.pid);
+                state.memory = Some(opened.map_err(Failure::Errno)?);
+            }
+        }
         let text = Text::new(cx, text);
         if text.is_err() {
             if let Some((kind, id)) = state.holds.take() {
@@ -445,11 +486,24 @@ impl<S: System> Server for Procfs<S> {
 
     fn read<'a>(
         &'a mut self,
-        _: &mut Context,
+        cx: &mut Context,
         handle: &'a mut Handle<Self>,
         offset: u64,
         length: usize,
     ) -> Answer<Data<'a>> {
+        if let Some(of) = handle.state.memory {
+            let by = cx.request.sender;
+            let done = in_pieces(length, |done, most| {
+                let mut piece = [0; PIECE];
+                let piece = &mut piece[..most];
+                let at = offset + done as u64;
+                let read = self.system.read_memory(by, of, at, piece);
+                let count = read.map_err(Failure::Errno)?.min(piece.len());
+                cx.store(done, &piece[..count])?;
+                Ok(count)
+            })?;
+            return Ok(Data { done, rest: &[] });
+        }
         Ok(handle.state.text.read(offset, length))
     }
 
@@ -493,6 +547,17 @@ impl<S: System> Server for Procfs<S> {
         let Node::Row(index, who) = handle.node else {
             return Err(Failure::Errno(EISDIR));
         };
+        if let Some(of) = handle.state.memory {
+            let by = cx.request.sender;
+            return in_pieces(length, |done, most| {
+                let mut piece = [0; PIECE];
+                let piece = &mut piece[..most];
+                cx.fetch(done, piece)?;
+                let at = offset + done as u64;
+                let written = self.system.write_memory(by, of, at, piece);
+                written.map_err(Failure::Errno)
+            });
+        }
         if let What::Map(which) = self.rows[index].what {
             let sender = cx.request.sender;
             // Who opened it for somebody else did not think of this.

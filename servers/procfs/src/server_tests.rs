@@ -199,6 +199,7 @@ fn what_is_guarded_is_not_for_strangers() {
     let folder = bench.open(b"1", o::DIRECTORY, 0).unwrap();
     for (path, kind) in [
         ("maps", 0),
+        ("auxv", 0),
         ("environ", 0),
         ("task/1/maps", 0),
         ("exe", 0),
@@ -459,4 +460,34 @@ fn maps_are_written_by_who_opened_them() {
     bench.sender += 1;
     let other = bench.call(handle, &[fs::WRITE, fs::POSITION], b"0 6 1", 0);
     assert_eq!(other.map(|answer| answer.result()), Some(-EPERM));
+}
+
+#[test]
+fn memory_is_read_and_written_where_it_is() {
+    let mut bench = bench();
+    assert_eq!(bench.open(b"1/mem", o::RDWR, 0), Err(-EACCES));
+    let file = bench.open(b"10/mem", o::RDWR, 0).unwrap();
+    let mut read = |at: u64, most: usize| {
+        let answer = bench.call(file, &[fs::READ, at, 0], b"", most).unwrap();
+        (answer.result(), answer.data)
+    };
+    assert_eq!(read(0, 10).0, -EIO);
+    assert_eq!(read(6 * 4096, 10).0, -EIO);
+    let (count, data) = read(2 * 4096 + 5, 5 * 4096);
+    assert_eq!(count, 3 * 4096 - 5);
+    assert!(data[..count as usize].iter().all(|byte| *byte == 10));
+    assert_eq!(bench.result(file, &[fs::WRITE, 12345, 0], b"abc"), 3);
+    assert_eq!(bench.server.system.written, [(12345, b"abc".to_vec())]);
+}
+
+#[test]
+fn a_call_is_told_in_hexadecimal() {
+    let mut bench = bench();
+    let call = read(&mut bench, "10/syscall");
+    assert_eq!(call, b"0 0x1 0x2 0x3 0x4 0x5 0x6 0x7ff0 0x1000\n");
+    assert_eq!(read(&mut bench, "20/syscall"), b"running\n");
+    assert_eq!(bench.open(b"1/syscall", 0, 0), Err(-EACCES));
+    let mut text = String::new();
+    crate::process::call(Some([u64::MAX, 0, 0, 0, 0, 0, 0, 16, 32]), &mut text);
+    assert_eq!(text, "-1 0x10 0x20\n");
 }

@@ -33,6 +33,13 @@ pub struct Memory {
     pub cache: u64,
 }
 
+/// The memory of a process, as long as that runs this program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Memories {
+    pub life: u64,
+    pub program: u64,
+}
+
 #[derive(Clone, Debug, Default)]
 pub struct Mount {
     /// Absolute path (or scheme) without trailing slash; the root is empty.
@@ -70,6 +77,21 @@ pub trait System {
     fn may_look_into(&mut self, domain: u32, pid: u32) -> bool;
     fn command_line(&mut self, pid: u32) -> Vec<u8>;
     fn executable(&mut self, pid: u32) -> Vec<u8>;
+    /// The process of the domain `by` opens the memory of this one (`proc::MEMORY_OPEN`) → what names it; reads and writes it.
+    fn open_memory(&mut self, by: u32, pid: u32) -> Result<Memories, i64>;
+    fn read_memory(
+        &mut self,
+        by: u32,
+        of: Memories,
+        at: u64,
+        into: &mut [u8],
+    ) -> Result<usize, i64>;
+    fn write_memory(&mut self, by: u32, of: Memories, at: u64, from: &[u8]) -> Result<usize, i64>;
+    /// The call that a thread waits in (`proc::CALL_OF`); `None`: it runs.
+    fn call(&mut self, by: u32, tid: u32) -> Result<Option<[u64; 9]>, i64>;
+    /// As they are in the process's memory.
+    fn environment(&mut self, pid: u32) -> Vec<u8>;
+    fn auxiliary(&mut self, pid: u32) -> Vec<u8>;
     /// Soft and hard limit of a resource.
     fn limit(&mut self, pid: u32, resource: u64) -> Option<[u64; 2]>;
     /// The path of a process's group.

@@ -53,6 +53,10 @@ pub enum What<S> {
     Bytes(fn(&mut S, Who) -> alloc::vec::Vec<u8>),
     /// A file of another server, under this name.
     Elsewhere(&'static str),
+    /// The memory of a process.
+    Memory,
+    /// The call that a thread waits in.
+    Call,
     /// The name space of a kind: a link to a file that names it.
     Space(SpaceKind),
     /// Of the user name space: the reader's view of it.
@@ -148,9 +152,28 @@ const fn bytes<S>(
     }
 }
 
+const fn of<S>(dir: Dir, name: &'static str, what: What<S>) -> Row<S> {
+    Row {
+        dir,
+        name,
+        mode: s::IFREG | 0o444,
+        what,
+        guarded: false,
+    }
+}
+
 /// Not for strangers.
 const fn guarded<S>(row: Row<S>) -> Row<S> {
     Row {
+        guarded: true,
+        ..row
+    }
+}
+
+/// Not for strangers, and for nobody but its owner to open.
+const fn private<S>(row: Row<S>) -> Row<S> {
+    Row {
+        mode: s::IFREG | 0o400,
         guarded: true,
         ..row
     }
@@ -314,11 +337,12 @@ pub fn rows<S: System>() -> alloc::vec::Vec<Row<S>> {
         text(Process, "cgroup", process::cgroup),
         bytes(Process, "cmdline", process::command_line),
         text(Process, "comm", process::comm),
-        // Where a program keeps its environment nobody but the program knows.
-        Row {
-            mode: s::IFREG | 0o400,
-            ..guarded(fixed(Process, "environ", ""))
-        },
+        private(bytes(Process, "auxv", |s: &mut S, who| {
+            s.auxiliary(who.pid)
+        })),
+        private(bytes(Process, "environ", |s: &mut S, who| {
+            s.environment(who.pid)
+        })),
         guarded(link(Process, "exe", process::executable)),
         text(Process, "limits", process::limits),
         fixed(Process, "loginuid", "4294967295"),
@@ -337,6 +361,11 @@ pub fn rows<S: System>() -> alloc::vec::Vec<Row<S>> {
         text(Process, "stat", process::stat),
         text(Process, "statm", process::statm),
         text(Process, "status", process::status),
+        Row {
+            mode: s::IFREG | 0o600,
+            ..guarded(of(Process, "mem", What::Memory))
+        },
+        private(of(Process, "syscall", What::Call)),
         fixed(Process, "wchan", "0"),
         map("uid_map", SpaceMap::Users),
         map("gid_map", SpaceMap::Groups),

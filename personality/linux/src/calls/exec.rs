@@ -37,6 +37,8 @@ const HEAD: usize = 1024;
 const STACK_SIZE: u64 = 8 * 1024 * 1024;
 /// Where the first thread's stack begins.
 pub const STACK: u64 = LINUX_STACK_TOP - STACK_SIZE;
+/// Entries of the auxiliary vector, beside those that [`stack::build`] adds.
+const AUXILIARY: usize = 17;
 /// The command line that `proc` keeps for /proc.
 const COMMAND_LINE_MAX: usize = 4096;
 
@@ -185,7 +187,8 @@ pub fn exec(
         let names = (&given[..], &name[..]);
         return Err(fresh::exec(&file, &exe, names, &arguments, &environment));
     }
-    pass_point_of_no_return(&exe, &arguments, &given)?;
+    let places = first_stack(&arguments, &environment, &name);
+    pass_point_of_no_return(&exe, &arguments, &given, places)?;
     // From here on there is no program to go back to.
     let traced = traced_by(&environment);
     let texts = (&name[..], &arguments, &environment);
@@ -265,7 +268,17 @@ pub(super) fn command_line(arguments: &Strings) -> &[u8] {
     &arguments.bytes[..arguments.bytes.len().min(COMMAND_LINE_MAX)]
 }
 
-fn pass_point_of_no_return(exe: &[u8], arguments: &Strings, name: &[u8]) -> Result<()> {
+/// Where [`enter`] will put the environment and the auxiliary vector, for /proc.
+pub(super) fn first_stack(arguments: &Strings, environment: &Strings, name: &[u8]) -> u64 {
+    stack::places(arguments, environment, name, AUXILIARY).word()
+}
+
+fn pass_point_of_no_return(
+    exe: &[u8],
+    arguments: &Strings,
+    name: &[u8],
+    places: u64,
+) -> Result<()> {
     let line = command_line(arguments);
     let mut text = exe.to_vec();
     text.extend_from_slice(line);
@@ -285,6 +298,7 @@ fn pass_point_of_no_return(exe: &[u8], arguments: &Strings, name: &[u8]) -> Resu
         name.len() as u64,
         first,
         end,
+        places,
     ];
     let Some(arena) = arena else {
         // Other threads end here: no lock may be in other hands.
@@ -363,7 +377,7 @@ fn enter(
         process.egid.load(Ordering::Relaxed),
     );
     let features = core::arch::x86_64::__cpuid(1).edx as u64;
-    let auxiliary = [
+    let auxiliary: [_; AUXILIARY] = [
         (at::SYSINFO_EHDR, vdso::address()),
         (at::MINSIGSTKSZ, 440 + fpu::size() as u64 + 192),
         (at::HWCAP, features),

@@ -266,6 +266,7 @@ pub fn exec(
         line.len() as u64,
         given.len() as u64,
         slots.len() as u64,
+        exec::first_stack(arguments, environment, name),
     ];
     match Request::new(&words).out(&part).call(linux_slot::PROC) {
         Ok(_) => EIO,

@@ -1,10 +1,12 @@
 //! Reading and writing. Buffers go to the server as they are: the nucleus checks and copies.
 
 use super::lend;
+use super::ptrace::patiently;
 use crate::descriptors::event_kind;
 use crate::descriptors::{number, OpenFile};
 use crate::errno::{
-    Errno, Result, EBADF, EFAULT, EFBIG, EINTR, EINVAL, EIO, EOPNOTSUPP, EPIPE, ESPIPE, RESTART,
+    Errno, Result, EAGAIN, EBADF, EFAULT, EFBIG, EINTR, EINVAL, EIO, EOPNOTSUPP, EPIPE, ESPIPE,
+    RESTART,
 };
 use crate::event;
 use crate::frames;
@@ -44,6 +46,11 @@ fn gone(error: Errno) -> Errno {
     }
 }
 
+/// EAGAIN of a file that is no stream: the memory of another process, which a stopped thread of that brings first ([`super::ptrace::patiently`]).
+fn is_brought(file: &OpenFile) -> bool {
+    file.mode & fs::s::IFMT == fs::s::IFREG && file.is(kind::SEEKABLE)
+}
+
 pub fn read_at(file: &OpenFile, range: UserRange, offset: u64, flags: u64) -> Result<u64> {
     if file.object.is_some() {
         return Err(EINVAL);
@@ -65,6 +72,9 @@ pub fn read_at(file: &OpenFile, range: UserRange, offset: u64, flags: u64) -> Re
         let result = ask(file, range, settled(file, at.offset), flags);
         match result {
             Ok(count) if !frames::was_read(file, at, count) => {}
+            Err(EAGAIN) if is_brought(file) => {
+                return patiently(|| ask(file, range, at.offset, flags));
+            }
             result => return result,
         }
     }
@@ -214,6 +224,21 @@ pub fn write_at(file: &OpenFile, range: UserRange, offset: u64, flags: u64) -> R
     }
     let offset = settled(file, offset);
     let range = range.first(within_limit(file, offset, range.len())?);
+    match send_at(file, range, offset, flags) {
+        Err(EAGAIN) if is_brought(file) => send_patiently(file, range, offset, flags),
+        result => result,
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn send_patiently(file: &OpenFile, range: UserRange, offset: u64, flags: u64) -> Result<u64> {
+    patiently(|| send_at(file, range, offset, flags))
+}
+
+/// Have the server write.
+#[inline(always)]
+fn send_at(file: &OpenFile, range: UserRange, offset: u64, flags: u64) -> Result<u64> {
     if range.len() <= fs::INLINE_MAX as u64 && !range.is_empty() {
         return written(write_inline(file, range, offset, flags));
     }
@@ -266,6 +291,12 @@ const BAD_MEMORY: i64 = EFAULT.value() as i64;
 #[cold]
 fn undone(outcome: Outcome, f: &Frame, operation: u64, offset: u64) -> Option<Result<u64>> {
     match outcome {
+        Outcome::Refused(number)
+            if number == EAGAIN.value() as i64
+                && file(f.rdi).is_ok_and(|file| is_brought(&file)) =>
+        {
+            None
+        }
         Outcome::Refused(number)
             if number != RESTART.value() as i64 && number != EINTR.value() as i64 =>
         {

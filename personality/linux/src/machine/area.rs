@@ -169,6 +169,12 @@ pub struct ThreadArea {
     registers: UnsafeCell<Registers>,
 }
 
+// What `proc` reads of a thread that waits.
+const _: () =
+    assert!(core::mem::offset_of!(ThreadArea, frame) as u64 == cairn_idl::proc::THREAD_FRAME);
+const _: () = assert!(core::mem::offset_of!(Frame, number) == 15 * 8);
+const _: () = assert!(core::mem::offset_of!(Frame, rsp) == 20 * 8);
+
 /// What a thread area takes up to the floating-point state behind it, which is no field: one that is made would have to be cleared and moved whole.
 const AREA: usize = core::mem::size_of::<ThreadArea>().next_multiple_of(64);
 

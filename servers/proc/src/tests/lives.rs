@@ -2,6 +2,7 @@
 
 use super::invariants::check;
 use crate::fake::World;
+use cairn_abi::layout::PERSONALITY;
 use cairn_idl::errno::*;
 use cairn_idl::proc::*;
 
@@ -115,5 +116,70 @@ fn signals_that_were_asked_for_come_to_who_asked() {
     assert_eq!(send(&mut w, own, of_a, 65), -EINVAL);
     w.exit(a, 0);
     assert_eq!(send(&mut w, own, of_a, 10), -ESRCH);
+    check(&w);
+}
+
+#[test]
+fn a_memory_file_is_one_programs() {
+    let mut w = World::new();
+    let (a, b, c) = (w.fork(1), w.fork(1), w.fork(1));
+    for pid in [a, b] {
+        assert_eq!(w.set_ids(pid, [9, 9, 9]), 0);
+    }
+    let [of_1, of_a, of_c] = [1, a, c].map(|pid| u64::from(w.domain(pid).id));
+    let open = |w: &mut World, domain, pid| {
+        let words = [MEMORY_OPEN, domain, pid];
+        let answer = w.component(role::MEMORY, b"", &words);
+        (answer.result() == 0)
+            .then(|| [answer.words()[1], answer.words()[2]])
+            .ok_or(answer.result())
+    };
+    assert_eq!(open(&mut w, of_a, c), Err(-EACCES));
+    let none = w.component(role::INSPECT, b"", &[MEMORY_OPEN, of_1, a]);
+    assert_eq!(none.result(), -EPERM);
+    // Who made itself undumpable is not for its own user either.
+    assert_eq!(w.call(b, &[PRCTL, 4, 0]).result(), 0);
+    assert_eq!(open(&mut w, of_a, b), Err(-EACCES));
+    let [life, program] = open(&mut w, of_c, a).unwrap();
+    let read = |w: &mut World, address| {
+        let words = [MEMORY, life, program, address, 0, of_c];
+        w.component(role::MEMORY, b"", &words).result()
+    };
+    w.room = 5000;
+    assert_eq!(read(&mut w, 0x40_0000), 4096);
+    assert_eq!(read(&mut w, PERSONALITY - 8), 8);
+    assert_eq!(read(&mut w, PERSONALITY), -EFAULT);
+    assert_eq!(read(&mut w, u64::MAX), -EFAULT);
+    w.m.system.absent = Some(0x40_0000);
+    assert_eq!(read(&mut w, 0x40_0000), -EFAULT);
+    let write = [MEMORY, life, program, 0x50_0000, 1, of_c];
+    assert_eq!(w.component(role::MEMORY, b"abc", &write).result(), 3);
+    let written = w.m.system.written.last().cloned();
+    assert_eq!(written, Some((0x50_0000, b"abc".to_vec())));
+    // Another program, or nobody.
+    assert_eq!(w.call_with(a, b"/bin/ls", &[EXEC, 7, 0]).result(), 0);
+    assert_eq!(read(&mut w, 0x50_0000), 0);
+    assert_eq!(w.component(role::MEMORY, b"abc", &write).result(), 0);
+    w.exit(a, 0);
+    assert_eq!(read(&mut w, 0x50_0000), 0);
+    check(&w);
+}
+
+#[test]
+fn the_call_of_a_thread_is_for_who_may_look_into_it() {
+    let mut w = World::new();
+    let (a, b) = (w.fork(1), w.fork(1));
+    assert_eq!(w.set_ids(b, [9, 9, 9]), 0);
+    let [of_a, of_b] = [a, b].map(|pid| u64::from(w.domain(pid).id));
+    w.room = 72;
+    let call = |w: &mut World, by, tid| {
+        let answer = w.component(role::INSPECT, b"", &[CALL_OF, by, tid]);
+        answer.result()
+    };
+    assert_eq!(call(&mut w, of_b, a), -EACCES);
+    assert_eq!(call(&mut w, of_a, 9999), -ESRCH);
+    // (The fake's threads wait in their program.)
+    let told = call(&mut w, of_a, b);
+    assert_eq!(told, 1);
     check(&w);
 }
