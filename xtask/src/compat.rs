@@ -1,4 +1,4 @@
-//! `./cairn compat calls`: what system calls answer, beside Linux's answers. (`./cairn compat programs`: [`programs`].)
+//! `./cairn compat calls`: what system calls answer, beside Linux's answers. (`./cairn compat programs`, `./cairn compat net`: [`programs`].)
 //!
 //! `tests/compat/calls.c` runs on both systems and prints a line for each case: user, call, arguments, result. The lines are compared by case.
 //! `tests/compat/known.txt` explains differences: a line `USER CALL(ARGUMENTS) LINUX HERE: reason`, where `*` stands for any text.
@@ -52,7 +52,8 @@ struct Known<'a> {
 pub fn compat(arguments: &cli::Compat) -> Result<u8> {
     match arguments.what {
         cli::Compared::Calls => calls(arguments),
-        cli::Compared::Programs => programs::programs(arguments),
+        cli::Compared::Programs => programs::programs("programs", arguments),
+        cli::Compared::Net => programs::programs("net", arguments),
     }
 }
 

@@ -1,8 +1,8 @@
-//! `./cairn compat programs`: Debian's programs on both systems, with a table of what was the same.
+//! `./cairn compat programs` and `./cairn compat net`: Debian's programs on both systems, with a table of what was the same.
 //!
-//! `tests/compat/programs/programs.toml` lists them. Each is a script that prints a line `CASE: RESULT` for each thing that was done; the lines are compared by
-//! case. What else a program says goes to standard error, which is kept and not compared. `known.txt` beside it explains differences: a line
-//! `PROGRAM/CASE: reason`, where `*` stands for any text.
+//! `tests/compat/programs/programs.toml` and `tests/compat/net/programs.toml` list them. Each is a script that prints a line `CASE: RESULT` for each thing that
+//! was done; the lines are compared by case. What else a program says goes to standard error, which is kept and not compared. `known.txt` beside it explains
+//! differences: a line `PROGRAM/CASE: reason`, where `*` stands for any text.
 
 use super::{matches, on_both, patterns, Known};
 use crate::cli::{self, Machine, Pair, Root};
@@ -13,6 +13,7 @@ use anyhow::{bail, Context, Result};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 /// Differing cases of a program that are shown without `--all`.
@@ -24,6 +25,11 @@ const GUEST: &str = "/compat";
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct List {
+    /// Files of the folder that every script includes.
+    shared: Vec<String>,
+    /// Debian's packages that every program has, beside those of every root: one disk is enough then.
+    #[serde(default)]
+    packages: Vec<String>,
     program: Vec<Program>,
 }
 
@@ -65,9 +71,10 @@ struct Compared {
     others: Vec<[String; 3]>,
 }
 
-pub fn programs(arguments: &cli::Compat) -> Result<u8> {
-    let source = places::root().join("tests/compat/programs");
-    let folder = places::build().join("compat/programs");
+/// `which`: the folder of the list.
+pub fn programs(which: &str, arguments: &cli::Compat) -> Result<u8> {
+    let source = places::root().join("tests/compat").join(which);
+    let folder = places::build().join("compat").join(which);
     fs::create_dir_all(&folder)?;
     let list = read(&fs::read_to_string(source.join("programs.toml"))?)?;
     let known = fs::read_to_string(source.join("known.txt")).context("known.txt")?;
@@ -83,7 +90,14 @@ pub fn programs(arguments: &cli::Compat) -> Result<u8> {
             Some(why) if program.script.is_empty() || arguments.parts.is_empty() => {
                 format!("not tried: {why}")
             }
-            _ => match compared(program, &source, &folder, &mut known, arguments.fresh) {
+            _ => match compared(
+                &list,
+                program,
+                &source,
+                &folder,
+                &mut known,
+                arguments.fresh,
+            ) {
                 Ok(compared) => {
                     failed |= !compared.others.is_empty();
                     tell(program, &compared, arguments.all);
@@ -126,15 +140,17 @@ fn read(text: &str) -> Result<List> {
 }
 
 fn compared(
+    list: &List,
     program: &Program,
-    source: &std::path::Path,
-    folder: &std::path::Path,
+    source: &Path,
+    folder: &Path,
     known: &mut [Known],
     fresh: bool,
 ) -> Result<Compared> {
-    let script = source.join(&program.script);
-    let common = source.join("common.sh");
-    let guest = |name: &str| format!("{GUEST}/{name}");
+    let guest = |name: &str| {
+        let name = Path::new(name).file_name().unwrap_or_default();
+        format!("{GUEST}/{}", name.to_string_lossy())
+    };
     let mut argv = vec!["bash".to_string(), guest(&program.script)];
     argv.extend(program.arguments.clone());
     let job = Job {
@@ -143,24 +159,28 @@ fn compared(
         limit: Duration::from_secs(program.minutes * 60),
         place: batch::PLACE,
     };
+    let packages = [&list.packages[..], &program.packages].concat();
     // What Linux says depends on all of this.
-    let mut content = fs::read(&script).with_context(|| script.display().to_string())?;
-    content.extend(fs::read(&common)?);
-    content.extend(program.packages.join(",").into_bytes());
+    let mut content = Vec::new();
+    let mut add = Vec::new();
+    for name in [&program.script].into_iter().chain(&list.shared) {
+        let path = source.join(name);
+        content.extend(fs::read(&path).with_context(|| path.display().to_string())?);
+        add.push(Pair {
+            first: path.display().to_string(),
+            second: guest(name),
+        });
+    }
+    content.extend(packages.join(",").into_bytes());
     let keyed = Keyed {
         job: job.clone(),
         content,
     };
-    let add = [(&script, &program.script[..]), (&common, "common.sh")];
-    let add = add.map(|(path, name)| Pair {
-        first: path.display().to_string(),
-        second: guest(name),
-    });
     let machine = |system| Machine {
         root: Root::Debian,
         root_as_made: true,
-        packages: program.packages.clone(),
-        ..batch::machine(system, &program.memory, add.to_vec())
+        packages: packages.clone(),
+        ..batch::machine(system, &program.memory, add.clone())
     };
     let (linux, here) = on_both(keyed, machine, fresh)?;
     for (system, done) in [("linux", &linux), ("cairn", &here)] {
@@ -265,14 +285,17 @@ mod tests {
     }
 
     #[test]
-    fn the_list_can_be_read_and_its_scripts_are_there() -> Result<()> {
-        let source = places::root().join("tests/compat/programs");
-        let list = read(&fs::read_to_string(source.join("programs.toml"))?)?;
-        for program in list.program.iter().filter(|p| !p.script.is_empty()) {
-            assert!(source.join(&program.script).is_file(), "{}", program.name);
+    fn the_lists_can_be_read_and_their_scripts_are_there() -> Result<()> {
+        for which in ["programs", "net"] {
+            let source = places::root().join("tests/compat").join(which);
+            let list = read(&fs::read_to_string(source.join("programs.toml"))?)?;
+            let scripts = list.program.iter().map(|p| &p.script);
+            for name in scripts.filter(|s| !s.is_empty()).chain(&list.shared) {
+                assert!(source.join(name).is_file(), "{which}: {name}");
+            }
+            patterns(&fs::read_to_string(source.join("known.txt"))?)?;
         }
-        patterns(&fs::read_to_string(source.join("known.txt"))?)?;
-        assert!(read("[[program]]\nname = 'x'\nwhat = 'y'\n").is_err());
+        assert!(read("shared = []\n[[program]]\nname = 'x'\nwhat = 'y'\n").is_err());
         Ok(())
     }
 }
