@@ -149,9 +149,12 @@ impl Default for Line {
 }
 
 impl<A: Arch> Kernel<A> {
-    /// A line into the nucleus log (without its newline).
+    /// A line into the nucleus log (without its newline). In the ring it stands behind its time.
     pub fn log(&mut self, line: &Line) {
         let bytes = line.as_bytes();
+        let mut time = Line::new();
+        time.number("", self.arch.now() / 1000).text(" ");
+        self.log.append(time.as_bytes());
         self.log.append(bytes);
         self.log.append(b"\n");
         self.arch.log(bytes);

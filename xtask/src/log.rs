@@ -69,7 +69,7 @@ impl Log {
         self.symbols.look(line);
         let shown = match line.split_once("!backtrace ") {
             Some((_, rest)) => self.symbols.backtrace(rest),
-            None => with_source(line),
+            None => with_source(&self.symbols.with_names(line)),
         };
         if self.verbose {
             eprintln!("{shown}");

@@ -42,15 +42,31 @@ impl Symbols {
         }
     }
 
+    /// A line with `domain NUMBER` has the name behind it, where it is known.
+    pub fn with_names(&self, line: &str) -> String {
+        let Some((before, rest)) = line.split_once("nucleus: domain ") else {
+            return line.to_string();
+        };
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, behind) = rest.split_at(digits);
+        match number.parse().ok().and_then(|number| self.name(number)) {
+            Some(name) => format!("{before}nucleus: domain {number} ({name}){behind}"),
+            None => line.to_string(),
+        }
+    }
+
+    fn name(&self, domain: u32) -> Option<&str> {
+        match domain {
+            FIRST_DOMAIN => Some("init"),
+            number => self.domains.get(&number).map(String::as_str),
+        }
+    }
+
     /// `NAME ADDRESS WORD@PLACE…` as several lines.
     pub fn backtrace(&mut self, text: &str) -> String {
         let mut words = text.split_whitespace();
         let who = words.next().unwrap_or("?");
-        let named = match who.parse() {
-            Ok(FIRST_DOMAIN) => Some("init"),
-            Ok(number) => self.domains.get(&number).map(String::as_str),
-            Err(_) => None,
-        };
+        let named = who.parse().ok().and_then(|number| self.name(number));
         let name = &named.unwrap_or(who).to_string();
         let mut out = format!("backtrace of {name}:");
         let rip = words.next().unwrap_or_default();
@@ -161,5 +177,9 @@ mod tests {
         let text = symbols.backtrace("12 0x1234 0x55@3");
         assert_eq!(text, format!("backtrace of nobody-knows:{lines}"));
         assert_eq!(symbols.backtrace("12 zzz"), "backtrace of nobody-knows:");
+        let died = |who: &str| symbols.with_names(&format!("nucleus: domain {who} ends by x"));
+        assert_eq!(died("12"), "nucleus: domain 12 (nobody-knows) ends by x");
+        assert_eq!(died("1"), "nucleus: domain 1 (init) ends by x");
+        assert_eq!(died("13"), "nucleus: domain 13 ends by x");
     }
 }

@@ -37,10 +37,15 @@ pub fn show(follow: bool) -> Result<(), String> {
     }
 }
 
-/// The text of `6,12,5000000,-;text`. (The time is that of the reading: the nucleus keeps none.)
+/// `[    5.000000] text` of `6,12,5000000,-;text`.
 fn line(record: &str) -> Option<String> {
-    let (_, text) = record.split_once(';')?;
-    Some(format!("{}\n", text.lines().next()?))
+    let (head, text) = record.split_once(';')?;
+    let time: u64 = head.split(',').nth(2)?.parse().ok()?;
+    let (seconds, rest) = (time / 1_000_000, time % 1_000_000);
+    Some(format!(
+        "[{seconds:5}.{rest:06}] {}\n",
+        text.lines().next()?
+    ))
 }
 
 #[cfg(test)]
@@ -48,7 +53,7 @@ mod tests {
     #[test]
     fn a_record_becomes_a_line() {
         let line = super::line("6,12,5000001,-;init: hello; there\n KEY=x\n");
-        assert_eq!(line.as_deref(), Some("init: hello; there\n"));
+        assert_eq!(line.as_deref(), Some("[    5.000001] init: hello; there\n"));
         assert_eq!(super::line("nothing"), None);
     }
 }

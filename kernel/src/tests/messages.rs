@@ -454,14 +454,15 @@ fn a_circle_through_one_who_serves_no_longer_is_refused() {
 }
 
 #[test]
-fn the_log_keeps_lines_with_their_domain() {
+fn the_log_keeps_lines_with_their_time_and_domain() {
     let mut w = World::new();
     w.poke_init(b"hello\n");
     let init = w.init;
     w.ok(init, init_slot::LOG, log::WRITE, &[BUFFER, 6]);
     assert_eq!(w.k.arch.lines.last().expect("a line"), b"[1] hello");
     let got = w.ok(init, init_slot::LOG, log::READ, &[BUFFER + 100, 100, 0]);
-    assert_eq!((got[0], got[1]), (10, 10));
+    let line = format!("{} [1] hello\n", w.k.arch.time / 1000);
+    assert_eq!((got[0], got[1]), (line.len() as u64, line.len() as u64));
     let too_long = w.err(init, init_slot::LOG, log::WRITE, &[BUFFER, 1025]);
     assert_eq!(too_long, Error::BadArgument);
 }

@@ -13,6 +13,7 @@ use cairn_idl::device;
 use cairn_idl::errno::*;
 use cairn_idl::fs::{kind, o, poll, s, Stat, DEVICE_MOST};
 use cairn_idl::label;
+use cairn_log_line::{Line, HEAD};
 use cairn_resmgr::layout::{self, makedev};
 use cairn_resmgr::server::{put, Answer};
 use cairn_resmgr::{
@@ -198,13 +199,13 @@ impl<M: Machine> Devfs<M> {
         reader: &mut Reader,
         length: usize,
     ) -> Answer<Data<'_>> {
-        let mut line = [0; LINE];
+        let mut line = [0; LINE + HEAD];
         let (count, next) = self.machine.log_read(reader.offset, &mut line);
         // The line that began where the ring no longer reaches back to is cut; the next one is whole.
         let start = next - count as u64;
         let end = match line[..count].iter().position(|&byte| byte == b'\n') {
             Some(end) => end,
-            None if count == LINE => count,
+            None if count == line.len() => count,
             None => {
                 // While disks wait for their tick it comes at once, and readers look again.
                 if !self.disks.is_gathering() {
@@ -214,11 +215,11 @@ impl<M: Machine> Devfs<M> {
                 return Err(Failure::Wait(LOG_KEY));
             }
         };
-        let microseconds = cx.transport.monotonic() / 1000;
+        let Line { microseconds, text } = Line::parse(&line[..end]);
         self.record.clear();
         self.record
             .extend_from_slice(format!("6,{},{},-;", reader.sequence, microseconds).as_bytes());
-        self.record.extend_from_slice(&line[..end]);
+        self.record.extend_from_slice(text);
         self.record.push(b'\n');
         if self.record.len() > length {
             return Err(Failure::Errno(EINVAL));

@@ -175,17 +175,21 @@ fn nothing_is_made_or_removed() {
 #[test]
 fn the_log_is_read_line_by_line() {
     let mut bench = bench();
-    bench.server.machine.log.extend(b"[1] one\n[2] two\n");
+    bench
+        .server
+        .machine
+        .log
+        .extend(b"4000001 [1] one\n4000002 [2] tty: two\n");
     bench.fake.time = 5_000_000;
     let handle = bench.open(b"kmsg", o::RDWR, 0).unwrap();
-    assert_eq!(read(&mut bench, handle, 100), b"6,0,5000,-;[1] one\n");
-    assert_eq!(read(&mut bench, handle, 100), b"6,1,5000,-;[2] two\n");
+    assert_eq!(read(&mut bench, handle, 100), b"6,0,4000001,-;[1] one\n");
+    assert_eq!(read(&mut bench, handle, 100), b"6,1,4000002,-;tty: two\n");
     let token = bench.send(handle, &[fs::READ, fs::POSITION], b"", 100);
     bench.time_out();
     assert_eq!(bench.answer(token), None);
     assert_eq!(write(&mut bench, handle, b"<5>mine\n"), 8);
     bench.time_out();
-    assert_eq!(bench.answer(token).unwrap().bytes(), b"6,2,5000,-;mine\n");
+    assert_eq!(bench.answer(token).unwrap().bytes(), b"6,2,0,-;mine\n");
     bench.label = cairn_idl::label::make(1000, 1000);
     assert_eq!(bench.open(b"kmsg", o::RDONLY, 0), Err(-EPERM));
 }

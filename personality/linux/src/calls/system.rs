@@ -7,13 +7,16 @@ use crate::machine::area::{process, Frame};
 use crate::machine::request::Request;
 use crate::machine::{gate, published, user};
 use crate::signal::rules::UNBLOCKABLE;
+use crate::text;
 use crate::time::{self, SECOND};
 use alloc::vec;
+use alloc::vec::Vec;
 use cairn_abi::layout::{linux_slot, PAGE};
 use cairn_idl::capability::{SYS_ADMIN, SYS_BOOT, SYS_TTY_CONFIG};
 use cairn_idl::event as idl;
 use cairn_idl::fs::{self, o, Stat, Statfs};
 use cairn_idl::{proc, vm};
+use cairn_log_line::Line;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 const RELEASE: &[u8] = b"6.1.0-cairn";
@@ -66,6 +69,30 @@ pub fn sysinfo(f: &mut Frame) -> Result<u64> {
     Ok(0)
 }
 
+/// Lines of the log as syslog(2) gives them: `<6>[    1.234567] text`.
+fn as_linux(log: &[u8]) -> Vec<u8> {
+    let mut all = Vec::with_capacity(log.len() + log.len() / 2);
+    for line in log.split(|&byte| byte == b'\n').filter(|l| !l.is_empty()) {
+        let line = Line::parse(line);
+        let mut seconds = text::Line::new();
+        seconds.number(line.microseconds / 1_000_000);
+        all.extend_from_slice(b"<6>[");
+        all.extend(core::iter::repeat_n(
+            b' ',
+            5usize.saturating_sub(seconds.bytes().len()),
+        ));
+        all.extend_from_slice(seconds.bytes());
+        all.push(b'.');
+        for power in (0..6).rev() {
+            all.push(b'0' + (line.microseconds / 10u64.pow(power) % 10) as u8);
+        }
+        all.extend_from_slice(b"] ");
+        all.extend_from_slice(line.text);
+        all.push(b'\n');
+    }
+    all
+}
+
 /// syslog(2), for the privileged as on Debian (`dmesg_restrict`): reading the log from its beginning; the other actions change nothing.
 pub fn syslog(f: &mut Frame) -> Result<u64> {
     const READ_ALL: u64 = 3;
@@ -91,8 +118,8 @@ pub fn syslog(f: &mut Frame) -> Result<u64> {
                 length += count;
                 offset = next;
             }
-            let text = &buffer[..length];
-            let tail = &text[length.saturating_sub(range.len() as usize)..];
+            let text = as_linux(&buffer[..length]);
+            let tail = &text[text.len().saturating_sub(range.len() as usize)..];
             user::write_bytes(range.base(), tail)?;
             Ok(tail.len() as u64)
         }
@@ -312,5 +339,16 @@ pub fn sysfs(f: &mut Frame) -> Result<u64> {
         }
         3 => Ok(TYPES.len() as u64),
         _ => Err(EINVAL),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_log_has_times_and_names_as_on_linux() {
+        let log = b"1234567 [14] tty: hello\n99999000001 nucleus: late\ncut\n";
+        let shown = "<6>[    1.234567] tty: hello\n<6>[99999.000001] nucleus: late\n<6>[    0.000000] cut\n";
+        assert_eq!(super::as_linux(log), shown.as_bytes());
+        assert_eq!(super::as_linux(b""), b"");
     }
 }
