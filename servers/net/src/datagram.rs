@@ -1,6 +1,7 @@
 //! UDP (RFC 768): datagrams that wait in the packets in which they came, and those that leave.
 
 use crate::address::{Address, Endpoint};
+use crate::errors::Fault;
 use crate::hash::Map;
 use crate::internet::Arrived;
 use crate::packet::{self, protocol, Header, Packet, Payload};
@@ -41,6 +42,7 @@ impl Datagram {
 #[derive(Default)]
 pub struct Queue {
     pub waiting: VecDeque<Datagram>,
+    pub faults: VecDeque<Fault>,
     pub bytes: usize,
     pub dropped: u64,
     /// Where the socket stands among those that share its port; it is in the table of connected ones.
@@ -250,12 +252,6 @@ impl Net {
         sent: &Sent,
     ) -> Answer<(Endpoint, Header, crate::interface::Way)> {
         let socket = self.socket_mut(index)?;
-        if let Some(error) = socket.take_error() {
-            return fail(error);
-        }
-        if !socket.writes {
-            return fail(EPIPE);
-        }
         let to = match sent.to.or(socket.remote) {
             Some(to) => to,
             None => return fail(EDESTADDRREQ),
@@ -272,6 +268,12 @@ impl Net {
         }
         if to.address.is_broadcast() && !socket.options.broadcast {
             return fail(EACCES);
+        }
+        if let Some(error) = socket.take_error() {
+            return fail(error);
+        }
+        if !socket.writes {
+            return fail(EPIPE);
         }
         let device = match sent.interface {
             0 => socket.options.device,

@@ -1,12 +1,12 @@
 //! ICMP (RFC 792) and ICMPv6 (RFC 4443): echo is answered, errors are made for what nobody takes, and those that come are told to whom they are about.
 
 use crate::address::Address;
+use crate::errors::Told;
 use crate::internet::Arrived;
 use crate::packet::{checksum, protocol, Header, Packet};
-use crate::server::{key, Net, READABLE, WRITABLE};
+use crate::server::Net;
 use crate::stream::Place;
 use cairn_ethernet::fragments::checksum as plain_checksum;
-use cairn_idl::errno::*;
 use cairn_resmgr::Context;
 use cairn_tcp::connection::Error;
 use cairn_tcp::input::Icmp;
@@ -76,7 +76,22 @@ impl Net {
             return;
         };
         let (source, destination) = (address(12), address(16));
-        self.error_arrives(cx, about, rest[9], (source, destination), inner);
+        let told = Told {
+            kind: head[0],
+            code: head[1],
+            info: match about {
+                About::TooBig(mtu) => mtu,
+                _ => 0,
+            },
+        };
+        self.error_arrives(
+            cx,
+            &arrived,
+            (about, told),
+            rest[9],
+            (source, destination),
+            inner,
+        );
     }
 
     pub(crate) fn icmp_v6_arrives(&mut self, cx: &mut Context, arrived: Arrived) {
@@ -113,15 +128,28 @@ impl Net {
             return;
         };
         let (source, destination) = (Address(*source), Address(*destination));
-        self.error_arrives(cx, about, rest[6], (source, destination), inner);
+        let told = Told {
+            kind: head[0],
+            code: head[1],
+            info: u32::from_be_bytes([head[4], head[5], head[6], head[7]]),
+        };
+        self.error_arrives(
+            cx,
+            &arrived,
+            (about, told),
+            rest[6],
+            (source, destination),
+            inner,
+        );
     }
 
     /// An error about a packet that we sent from `source` to `destination`.
     fn error_arrives(
         &mut self,
         cx: &mut Context,
-        about: About,
-        protocol: u8,
+        arrived: &Arrived,
+        (about, told): (About, Told),
+        number: u8,
         (source, destination): (Address, Address),
         inner: &[u8],
     ) {
@@ -134,7 +162,8 @@ impl Net {
             local_port: u16::from_be_bytes([ports[0], ports[1]]),
             remote_port: u16::from_be_bytes([ports[2], ports[3]]),
         };
-        match protocol {
+        self.raw_faults(cx, arrived, told, number, &ends, inner);
+        match number {
             protocol::TCP => {
                 let seq = Seq(u32::from_be_bytes([ports[4], ports[5], ports[6], ports[7]]));
                 let headers = if source.is_v4() { 40 } else { 60 };
@@ -148,22 +177,15 @@ impl Net {
                     self.stream_error(cx, &ends, message, seq);
                 }
             }
-            protocol::UDP => {
-                let error = match about {
-                    About::Error(Error::Refused) => ECONNREFUSED,
-                    About::Error(Error::ProtocolUnreachable) => ENOPROTOOPT,
-                    About::Error(Error::Prohibited) if !source.is_v4() => EACCES,
-                    // The others may be over soon.
-                    _ => return,
+            protocol::UDP => self.datagram_fault(cx, arrived, told, number, &ends, inner),
+            protocol::ICMP | protocol::ICMP_V6 => {
+                // An echo's number is in the place of its sender's port.
+                let ends = Ends {
+                    local_port: u16::from_be_bytes([ports[4], ports[5]]),
+                    remote_port: 0,
+                    ..ends
                 };
-                let Some(index) = self.connected.get(&ends).copied() else {
-                    return;
-                };
-                if let Some(socket) = self.sockets.get_mut(index) {
-                    socket.error = error;
-                    cx.wake(key(index, READABLE));
-                    cx.wake(key(index, WRITABLE));
-                }
+                self.datagram_fault(cx, arrived, told, number, &ends, inner);
             }
             _ => {}
         }

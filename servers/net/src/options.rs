@@ -1,7 +1,8 @@
 //! Options of sockets: what they are, and getting and setting them, as numbers and words.
 
+use crate::packet::protocol;
 use crate::server::{fail, Net};
-use crate::socket::State;
+use crate::socket::{State, FILTER};
 use cairn_idl::capability;
 use cairn_idl::errno::*;
 use cairn_idl::net::{with, NETLINK, OPTION_MAX, STREAM};
@@ -123,6 +124,14 @@ impl Options {
 }
 
 impl Options {
+    /// IP_RECVERR, IPV6_RECVERR: errors are queued.
+    pub fn wants_errors(&self, v4: bool) -> bool {
+        match v4 {
+            true => self.ip >> RECVERR & 1 != 0,
+            false => self.ipv6 >> RECVERR_V6 & 1 != 0,
+        }
+    }
+
     /// What RECEIVE tells of a packet: [`with`] bits.
     pub fn told(&self, v4: bool) -> u64 {
         let has = |ip: u32, ipv6: u32| match v4 {
@@ -179,6 +188,9 @@ mod so {
     pub const BUSY_POLL: u32 = 46;
     pub const INCOMING_CPU: u32 = 49;
 }
+
+const RECVERR: u32 = 11;
+const RECVERR_V6: u32 = 25;
 
 /// Switches that are remembered.
 const SWITCHES: u64 = 1 << so::DEBUG
@@ -245,6 +257,9 @@ impl Net {
             IPV6 => [u64::from(self.get_ipv6_option(index, number)?), 0],
             TCP if self.socket(index)?.is_stream() => {
                 [u64::from(self.get_tcp_option(cx, index, number)?), 0]
+            }
+            RAW_LEVEL | ICMP_V6 if self.socket(index)?.is_raw() => {
+                [u64::from(self.get_filter(index, level, number)?), 0]
             }
             TCP | UDP | RAW_LEVEL | ICMP_V6 => return fail(ENOPROTOOPT),
             _ => return fail(EOPNOTSUPP),
@@ -482,8 +497,23 @@ impl Net {
             NETLINK_LEVEL if netlink => self.set_netlink_option(index, number, value as u32)?,
             level if netlink && level != SOCKET => return fail(ENOPROTOOPT),
             SOCKET => self.set_socket_option(cx, index, number, value, further)?,
+            IP | IPV6
+                if matches!(
+                    (level, number, value),
+                    (IP, RECVERR, 0) | (IPV6, RECVERR_V6, 0)
+                ) =>
+            {
+                self.drop_faults(cx, index);
+                match level {
+                    IP => self.set_ip_option(index, number, 0)?,
+                    _ => self.set_ipv6_option(index, number, 0)?,
+                }
+            }
             IP => self.set_ip_option(index, number, value as i32)?,
             IPV6 => self.set_ipv6_option(index, number, value as i32)?,
+            RAW_LEVEL | ICMP_V6 if self.socket(index)?.is_raw() => {
+                self.set_filter(cx, index, level, number, value)?
+            }
             TCP if self.socket(index)?.is_stream() => {
                 self.set_tcp_option(cx, index, number, value as i32)?
             }
@@ -622,6 +652,53 @@ impl Net {
             _ => return fail(ENOPROTOOPT),
         }
         Ok(())
+    }
+
+    /// ICMP_FILTER, ICMP6_FILTER (raw(7), RFC 3542): a bit for each type of message that is not wanted.
+    fn set_filter(
+        &mut self,
+        cx: &mut Context,
+        index: u32,
+        level: u32,
+        number: u32,
+        value: u64,
+    ) -> Answer<()> {
+        if !self.has_filter(index, level, number)? {
+            return fail(ENOPROTOOPT);
+        }
+        let mut filter = [0; FILTER];
+        let length = cx.request.out_len.min(FILTER);
+        match level {
+            RAW_LEVEL => filter[..4].copy_from_slice(&(value as u32).to_ne_bytes()),
+            _ => {
+                // What is not said stays as it is.
+                filter = self.socket(index)?.filter;
+                cx.fetch(0, &mut filter[..length])?;
+            }
+        }
+        self.socket_mut(index)?.filter = filter;
+        Ok(())
+    }
+
+    fn get_filter(&mut self, index: u32, level: u32, number: u32) -> Answer<u32> {
+        if !self.has_filter(index, level, number)? {
+            return fail(ENOPROTOOPT);
+        }
+        let filter = self.socket(index)?.filter;
+        let length = if level == RAW_LEVEL { 4 } else { FILTER };
+        self.scratch.extend_from_slice(&filter[..length]);
+        Ok(0)
+    }
+
+    fn has_filter(&self, index: u32, level: u32, number: u32) -> Answer<bool> {
+        let (v4, protocol) = (self.socket(index)?.is_v4(), self.socket(index)?.protocol);
+        if number == 1 && level == RAW_LEVEL && v4 && protocol != protocol::ICMP {
+            return fail(EOPNOTSUPP);
+        }
+        if level == ICMP_V6 && !v4 && protocol != protocol::ICMP_V6 {
+            return fail(EOPNOTSUPP);
+        }
+        Ok(number == 1 && v4 == (level == RAW_LEVEL))
     }
 
     fn set_tcp_option(

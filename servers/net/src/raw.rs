@@ -45,6 +45,8 @@ impl Net {
         if self.raws.is_empty() || !self.raws.contains(&key) {
             return false;
         }
+        let message = arrived.packet.payload(arrived.payload);
+        let kind = message.first().copied().unwrap_or(0);
         let mut at = 0;
         while let Some(index) = self.raws.get(&key).and_then(|group| group.get(at).copied()) {
             at += 1;
@@ -56,7 +58,12 @@ impl Net {
             let theirs = socket
                 .remote
                 .is_none_or(|remote| remote.address == header.source);
-            if !ours || !theirs {
+            let icmp = match header.is_v4() {
+                // Of IPv4 the filter has the first 32 types.
+                true => header.protocol == protocol::ICMP && kind < 32,
+                false => header.protocol == protocol::ICMP_V6,
+            };
+            if !ours || !theirs || icmp && !socket.wants(kind) {
                 continue;
             }
             let mut bytes = Vec::new();

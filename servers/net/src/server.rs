@@ -286,6 +286,7 @@ impl Net {
             State::Stream(at) => self.close_stream(cx, at, &options),
             State::Datagram(_) => {
                 while self.take_datagram(cx, index).is_some() {}
+                self.drop_faults(cx, index);
                 self.unlist_raw(index);
                 self.disconnect_datagram(cx, index);
                 self.unlist_datagram(index);
@@ -551,6 +552,9 @@ impl Net {
         let length = cx.request.in_len.min(fs::DATA_MAX);
         let socket = self.socket(index)?;
         let limit = socket.limits.receive;
+        if flags & msg::ERRQUEUE != 0 {
+            return self.receive_fault(cx, index, length);
+        }
         if !socket.is_stream() {
             let result = match flags & msg::OOB {
                 0 => self.next_datagram(cx, index, peek),

@@ -55,9 +55,13 @@ pub struct Socket {
     pub writes: bool,
     /// The number of its record of another family ([`crate::netlink`]), or [`NOTHING`].
     pub further: u32,
+    /// Of a raw socket: a bit for each type of ICMP that it does not want, as it lies in `struct icmp6_filter`.
+    pub filter: [u8; FILTER],
 }
 
 pub const NOTHING: u32 = u32::MAX;
+/// Bytes of `struct icmp6_filter`.
+pub const FILTER: usize = 32;
 
 impl Socket {
     pub fn new(
@@ -93,6 +97,7 @@ impl Socket {
             reads: true,
             writes: true,
             further: NOTHING,
+            filter: [0; FILTER],
         }
     }
 
@@ -111,6 +116,13 @@ impl Socket {
     /// Packets of IPv4 are for it as well as those of IPv6.
     pub fn is_dual(&self) -> bool {
         !self.is_v4() && !self.options.only_v6
+    }
+
+    /// Does it want messages of ICMP of this type?
+    pub fn wants(&self, kind: u8) -> bool {
+        let (word, bit) = (usize::from(kind >> 5) * 4, u32::from(kind & 31));
+        let bytes = self.filter[word..].first_chunk();
+        bytes.is_none_or(|bytes| u32::from_ne_bytes(*bytes) >> bit & 1 == 0)
     }
 
     pub fn listener(&self) -> Option<&Listener> {
@@ -153,6 +165,9 @@ impl Socket {
             State::Stream(_) => error,
             State::Datagram(queue) => {
                 let mut ready = error | WRITABLE;
+                if !queue.faults.is_empty() {
+                    ready |= poll::ERR;
+                }
                 if !queue.is_empty() {
                     ready |= READABLE;
                 }

@@ -327,6 +327,46 @@ fn echoes_come_back_to_who_sent_them() {
 }
 
 #[test]
+fn what_icmp_says_of_datagrams_waits_in_a_queue() {
+    const RECVERR: u64 = 11;
+    const RECVERR_V6: u64 = 41 << 32 | 25;
+    for (address, option, origin) in [
+        (Address::LOOPBACK_V4, RECVERR, 2),
+        (Address::LOOPBACK, RECVERR_V6, 3),
+    ] {
+        let mut b = bench();
+        let family = if address.is_v4() { INET } else { INET6 };
+        let s = socket(&mut b, family, DATAGRAM);
+        let fault = |b: &mut Bench<Net>| call(b, s, &[net::RECEIVE, msg::ERRQUEUE], &[], 100);
+        assert_eq!(send_to(&mut b, s, b"lost", address, 9), 4);
+        let none = fault(&mut b).unwrap();
+        assert_eq!(none.words[0] as i64, -EAGAIN);
+        assert_eq!(result(&mut b, s, &[net::SET_OPTION, option, 1]), 0);
+        assert_eq!(send_to(&mut b, s, b"first", address, 9), 5);
+        assert_ne!(ready(&mut b, s) & poll::ERR, 0);
+        let told = fault(&mut b).unwrap();
+        assert_eq!(told.words[0], 5);
+        assert_ne!(told.words[1] & msg::ERRQUEUE, 0);
+        assert_eq!(Address::of_words(told.words[5], told.words[6]), address);
+        assert_eq!(told.words[4] as u16, 9);
+        assert_eq!(told.words[7] >> 48, origin << 8 | ECONNREFUSED as u64);
+        assert_eq!(ready(&mut b, s) & poll::ERR, 0);
+        // Who does not look at it keeps no more than SO_RCVBUF has room for, and pays for it.
+        for _ in 0..5000 {
+            let _ = send_to(&mut b, s, b"many", address, 9);
+        }
+        let kept = (0..5000).take_while(|_| fault(&mut b).unwrap().words[0] as i64 >= 0);
+        let kept = kept.count();
+        assert!((100..2000).contains(&kept), "{kept}");
+        for _ in 0..10 {
+            let _ = send_to(&mut b, s, b"left", address, 9);
+        }
+        b.close(s);
+        all_gone(&mut b);
+    }
+}
+
+#[test]
 fn ports_are_for_those_who_may() {
     let mut b = bench();
     let a = socket(&mut b, INET, STREAM);

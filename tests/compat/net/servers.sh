@@ -1,6 +1,9 @@
 # For the scripts of `./cairn compat net`: servers behind them, each on a port of the loopback interface.
 . /compat/common.sh
 export no_proxy='*'
+# What update-alternatives would have made.
+[ -e /bin/nc ] || ln -s nc.openbsd /bin/nc
+[ -e /usr/bin/traceroute ] || ln -s traceroute.db /usr/bin/traceroute
 
 # listens PORT [tcp|udp]: waits until somebody has the port. (The port is looked for in /proc: a connection would be one that the server sees.)
 listens() {

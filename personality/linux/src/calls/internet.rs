@@ -222,6 +222,10 @@ const IPV6: i32 = 41;
 const IP_TOS: i32 = 1;
 const IP_TTL: i32 = 2;
 const IP_PKTINFO: i32 = 8;
+const IP_RECVERR: i32 = 11;
+const IPV6_RECVERR: i32 = 25;
+/// `struct sock_extended_err`
+const EXTENDED: usize = 16;
 const IPV6_PKTINFO: i32 = 50;
 const IPV6_HOPLIMIT: i32 = 52;
 const IPV6_TCLASS: i32 = 67;
@@ -281,14 +285,10 @@ impl Control {
 // ---- receiving
 
 /// Flags that RECEIVE knows.
-const RECEIVED: u64 = msg::OOB | msg::PEEK | msg::TRUNC | msg::DONTWAIT | msg::WAITALL;
-/// The queue of errors, in which there is never anything.
-const ERROR_QUEUE: u64 = 0x2000;
+const RECEIVED: u64 =
+    msg::OOB | msg::PEEK | msg::TRUNC | msg::DONTWAIT | msg::WAITALL | msg::ERRQUEUE;
 
 pub fn receive(file: &OpenFile, vector: &Vector, flags: u64) -> Result<[u64; 8]> {
-    if flags & ERROR_QUEUE != 0 {
-        return Err(EAGAIN);
-    }
     Request::new(&[net::RECEIVE, flags & RECEIVED])
         .input_vector(vector)
         .wait(file.slot())
@@ -315,7 +315,8 @@ pub(super) fn receive_message(
 ) -> Result<u64> {
     let vector = io::vector(header.pieces, header.count)?;
     let words = receive(file, &vector, flags)?;
-    let mut bits = words[1] & (msg::TRUNC | msg::OOB) | flags & super::messages::CMSG_CLOEXEC;
+    let mut bits =
+        words[1] & (msg::TRUNC | msg::OOB | msg::ERRQUEUE) | flags & super::messages::CMSG_CLOEXEC;
     if header.name != 0 {
         let length = match words[1] & with::ADDRESS {
             0 => 0,
@@ -344,6 +345,21 @@ pub(super) fn receive_message(
         (words[7] >> 40) as u8,
     );
     let v4 = words[5] == 0 && words[6] as u32 == 0xffff_0000;
+    if words[1] & msg::ERRQUEUE != 0 {
+        // `struct sock_extended_err`, and who says so.
+        let mut data = [0; EXTENDED + V6];
+        let [info @ .., kind, code, number, origin] = words[7].to_le_bytes();
+        data[..4].copy_from_slice(&u32::from(number).to_ne_bytes());
+        data[4..7].copy_from_slice(&[origin, kind, code]);
+        data[8..12].copy_from_slice(&info);
+        let family = if v4 { INET } else { INET6 };
+        let (offender, length) = structure(Name([words[5], words[6], family << 16]));
+        data[EXTENDED..].copy_from_slice(&offender);
+        match v4 {
+            true => put(IP, IP_RECVERR, &data[..EXTENDED + length])?,
+            false => put(IPV6, IPV6_RECVERR, &data[..EXTENDED + length])?,
+        }
+    }
     if words[1] & with::SOURCE != 0 {
         let mut data = [0; 20];
         match v4 {
@@ -383,7 +399,7 @@ pub(super) fn receive_message(
 
 /// recv(2) of little, with no flags, goes as a read.
 pub fn is_read(flags: u64, length: u64) -> bool {
-    flags & (RECEIVED | ERROR_QUEUE) == 0 && (1..=fs::INLINE_MAX as u64).contains(&length)
+    flags & RECEIVED == 0 && (1..=fs::INLINE_MAX as u64).contains(&length)
 }
 
 // ---- options
@@ -394,6 +410,10 @@ const SO_SNDTIMEO: u64 = 21;
 const SO_BINDTODEVICE: u64 = 25;
 const TCP: u64 = 6;
 const TCP_CONGESTION: u64 = 13;
+const ICMP_V6: u64 = 58;
+const ICMP6_FILTER: u64 = 1;
+/// `struct icmp6_filter`
+const FILTER: usize = 32;
 
 pub fn get_option(
     file: &OpenFile,
@@ -454,6 +474,13 @@ pub fn set_option(
                 return Err(EINVAL);
             }
             let mut bytes = [0; 16];
+            user::read_bytes(address, &mut bytes[..length])?;
+            let request = Request::new(&words).out(&bytes[..length]);
+            return request.call(file.slot()).map(|_| ());
+        }
+        (ICMP_V6, ICMP6_FILTER) => {
+            let length = (length as usize).min(FILTER);
+            let mut bytes = [0; FILTER];
             user::read_bytes(address, &mut bytes[..length])?;
             let request = Request::new(&words).out(&bytes[..length]);
             return request.call(file.slot()).map(|_| ());

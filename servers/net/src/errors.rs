@@ -1,0 +1,264 @@
+//! The queue of errors of a datagram socket (IP_RECVERR, ip(7)): what ICMP said of packets that it sent, with the packet's text and who said it.
+//!
+//! An error is on the account of who made the socket, and has its part of the room that SO_RCVBUF gives. A socket that did not ask for the queue hears only of
+//! errors that last, and only if it is connected.
+
+use crate::address::{Address, Endpoint};
+use crate::internet::Arrived;
+use crate::packet::protocol;
+use crate::server::{fail, key, Net, READABLE, WRITABLE};
+use alloc::vec::Vec;
+use cairn_idl::errno::*;
+use cairn_idl::net::{msg, with, INET, INET6};
+use cairn_resmgr::server::Answer;
+use cairn_resmgr::Context;
+use cairn_rt::channel::Reply;
+use cairn_tcp::secret::Ends;
+
+/// Bytes in front of what a datagram carries, or an echo's header.
+const HEADER: usize = 8;
+/// What one costs beside its text.
+const OVERHEAD: usize = 256;
+/// SO_EE_ORIGIN_ICMP, SO_EE_ORIGIN_ICMP6.
+const ORIGIN_V4: u8 = 2;
+const ORIGIN_V6: u8 = 3;
+
+/// What a message of ICMP says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Told {
+    pub kind: u8,
+    pub code: u8,
+    /// Of one that is too long: the MTU. Of a wrong header: where in it.
+    pub info: u32,
+}
+
+/// An error that waits.
+pub struct Fault {
+    text: Vec<u8>,
+    /// Where the packet was going.
+    to: Endpoint,
+    /// Who says so.
+    offender: Address,
+    errno: u8,
+    told: Told,
+    cost: usize,
+}
+
+impl Told {
+    /// Its number, and whether it is there to stay.
+    pub fn errno(&self, v4: bool) -> (i64, bool) {
+        match (v4, self.kind, self.code) {
+            (true, 3, 0 | 11) => (ENETUNREACH, false),
+            (true, 3, 2) => (ENOPROTOOPT, true),
+            (true, 3, 3) => (ECONNREFUSED, true),
+            (true, 3, 4) => (EMSGSIZE, false),
+            (true, 3, 5) => (EOPNOTSUPP, false),
+            (true, 3, 6 | 9) => (ENETUNREACH, true),
+            (true, 3, 7) => (EHOSTDOWN, true),
+            (true, 3, 8) => (ENONET, true),
+            (true, 3, 10 | 13..=15) => (EHOSTUNREACH, true),
+            (true, 12, _) | (false, 4, _) => (EPROTO, true),
+            (false, 1, 0) => (ENETUNREACH, false),
+            (false, 1, 1 | 5 | 6) => (EACCES, true),
+            (false, 1, 4) => (ECONNREFUSED, true),
+            (false, 2, _) => (EMSGSIZE, false),
+            _ => (EHOSTUNREACH, false),
+        }
+    }
+}
+
+impl Net {
+    /// An error about a packet that a datagram socket sent: its ends (of an echo its number as both ports), and what of it is quoted behind its IP header.
+    pub(crate) fn datagram_fault(
+        &mut self,
+        cx: &mut Context,
+        arrived: &Arrived,
+        told: Told,
+        number: u8,
+        ends: &Ends,
+        quoted: &[u8],
+    ) {
+        let local = Address(ends.local);
+        let port = ends.local_port;
+        let found = match self.connected.get(ends) {
+            Some(index) if number == protocol::UDP => Some(*index),
+            _ => [local, local.wildcard(), Address::ANY]
+                .into_iter()
+                .find_map(|place| {
+                    let group = self.datagrams.get(&(number, Endpoint::new(place, port)))?;
+                    group.last().copied()
+                }),
+        };
+        let text = quoted.get(HEADER..).filter(|_| number == protocol::UDP);
+        if let Some(index) = found {
+            self.fault(cx, arrived, told, index, ends, text.unwrap_or(quoted));
+        }
+    }
+
+    /// The same for raw sockets of a protocol.
+    pub(crate) fn raw_faults(
+        &mut self,
+        cx: &mut Context,
+        arrived: &Arrived,
+        told: Told,
+        number: u8,
+        ends: &Ends,
+        quoted: &[u8],
+    ) {
+        let family = match Address(ends.local).is_v4() {
+            true => INET,
+            false => INET6,
+        };
+        let mut at = 0;
+        let nth = |net: &Net, at| net.raws.get(&(family, number))?.get(at).copied();
+        while let Some(index) = nth(self, at) {
+            at += 1;
+            let ends = Ends {
+                remote_port: 0,
+                ..*ends
+            };
+            self.fault(cx, arrived, told, index, &ends, quoted);
+        }
+    }
+
+    fn fault(
+        &mut self,
+        cx: &mut Context,
+        arrived: &Arrived,
+        told: Told,
+        index: u32,
+        ends: &Ends,
+        text: &[u8],
+    ) {
+        let to = Endpoint::new(Address(ends.remote), ends.remote_port);
+        let v4 = to.address.is_v4();
+        let (errno, lasts) = told.errno(v4);
+        let Some(socket) = self.sockets.get_mut(index) else {
+            return;
+        };
+        let bound = socket.local.address;
+        let peer = socket.remote;
+        let mine = bound.is_any() || bound == Address(ends.local);
+        if !mine || peer.is_some_and(|peer| peer.address != to.address) {
+            return;
+        }
+        let (payer, room) = (socket.payer, socket.options.receive_buffer as usize);
+        if socket.options.wants_errors(v4) {
+            let cost = OVERHEAD + text.len();
+            let Some(queue) = socket.queue_mut() else {
+                return;
+            };
+            let mut copy = Vec::new();
+            if queue.bytes + cost <= room
+                && copy.try_reserve_exact(text.len()).is_ok()
+                && queue.faults.try_reserve(1).is_ok()
+                && cx.charge(payer, cost).is_ok()
+            {
+                copy.extend_from_slice(text);
+                queue.bytes += cost;
+                queue.faults.push_back(Fault {
+                    text: copy,
+                    to,
+                    offender: arrived.header.source,
+                    errno: errno as u8,
+                    told,
+                    cost,
+                });
+            }
+        } else if !lasts || peer.is_none() {
+            return;
+        }
+        socket.error = errno;
+        cx.wake(key(index, READABLE));
+        cx.wake(key(index, WRITABLE));
+    }
+
+    /// Take out the oldest error.
+    fn take_fault(&mut self, cx: &mut Context, index: u32) -> Option<Fault> {
+        let socket = self.sockets.get_mut(index)?;
+        let payer = socket.payer;
+        let queue = socket.queue_mut()?;
+        let fault = queue.faults.pop_front()?;
+        queue.bytes -= fault.cost;
+        cx.refund(payer, fault.cost);
+        Some(fault)
+    }
+
+    /// Nobody wants them any more.
+    pub(crate) fn drop_faults(&mut self, cx: &mut Context, index: u32) {
+        while self.take_fault(cx, index).is_some() {}
+        if let Some(queue) = self.sockets.get_mut(index).and_then(|s| s.queue_mut()) {
+            queue.faults = Default::default();
+        }
+    }
+
+    /// RECEIVE with MSG_ERRQUEUE: it never waits.
+    pub(crate) fn receive_fault<'a>(
+        &'a mut self,
+        cx: &mut Context,
+        index: u32,
+        length: usize,
+    ) -> Answer<Reply<'a>> {
+        let Some(fault) = self.take_fault(cx, index) else {
+            return fail(EAGAIN);
+        };
+        let socket = self.socket_mut(index)?;
+        let next = socket.queue_mut().and_then(|queue| queue.faults.front());
+        // SO_ERROR goes with the queue.
+        socket.error = next.map_or(0, |next| i64::from(next.errno));
+        let v4 = fault.offender.is_v4();
+        let count = fault.text.len().min(length);
+        let cut = if count < fault.text.len() {
+            msg::TRUNC
+        } else {
+            0
+        };
+        let [low, high] = fault.to.address.words();
+        let family = self.socket(index)?.family;
+        let port = u64::from(fault.to.port) | family << 16;
+        let [offender_low, offender_high] = fault.offender.words();
+        let origin = if v4 { ORIGIN_V4 } else { ORIGIN_V6 };
+        let more = u64::from(fault.told.info)
+            | u64::from(fault.told.kind) << 32
+            | u64::from(fault.told.code) << 40
+            | u64::from(fault.errno) << 48
+            | u64::from(origin) << 56;
+        let came = with::ADDRESS | msg::ERRQUEUE | cut;
+        self.scratch.clear();
+        if self.scratch.try_reserve(count).is_err() {
+            return fail(ENOMEM);
+        }
+        self.scratch.extend_from_slice(&fault.text[..count]);
+        let words = [
+            count as u64,
+            came,
+            low,
+            high,
+            port,
+            offender_low,
+            offender_high,
+            more,
+        ];
+        Ok(Reply::new(&words).data(&self.scratch))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lasts_and_what_may_pass() {
+        let told = |kind, code| Told {
+            kind,
+            code,
+            info: 0,
+        };
+        assert_eq!(told(3, 3).errno(true), (ECONNREFUSED, true));
+        assert_eq!(told(3, 1).errno(true), (EHOSTUNREACH, false));
+        assert_eq!(told(11, 0).errno(true), (EHOSTUNREACH, false));
+        assert_eq!(told(1, 4).errno(false), (ECONNREFUSED, true));
+        assert_eq!(told(3, 0).errno(false), (EHOSTUNREACH, false));
+        assert_eq!(told(2, 0).errno(false), (EMSGSIZE, false));
+    }
+}
