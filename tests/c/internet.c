@@ -663,6 +663,38 @@ static void one_interface(const char *name) {
     close(u);
 }
 
+/* For all that have the port, and only from who may. */
+static void broadcasts(void) {
+    int s = socket(AF_INET, SOCK_DGRAM, 0), r[3], on = 1, port = 0;
+    union name n;
+    for (int i = 0; i < 3; i++) {
+        r[i] = socket(i == 2 ? AF_INET6 : AF_INET, SOCK_DGRAM, 0);
+        setsockopt(r[i], SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+        if (bind(r[i], &n.any, at(&n, i == 2 ? AF_INET6 : AF_INET, i == 2 ? "::" : "0.0.0.0", port)) < 0)
+            say("bind", -1);
+        port = port_of(r[i]);
+    }
+    socklen_t size = at(&n, AF_INET, "127.255.255.255", port);
+    say("may not broadcast", sendto(s, "x", 1, 0, &n.any, size));
+    say("nor connect", connect(s, &n.any, size));
+    say("SO_BROADCAST", setsockopt(s, SOL_SOCKET, SO_BROADCAST, &on, sizeof on));
+    say("broadcast", sendto(s, "to all", 6, 0, &n.any, size));
+    for (int i = 0; i < 3; i++) {
+        got("each gets it", r[i], MSG_DONTWAIT);
+        got("once", r[i], MSG_DONTWAIT);
+    }
+    size = at(&n, AF_INET, "127.0.0.9", 9);
+    say("one talks to somebody else", connect(r[0], &n.any, size));
+    size = at(&n, AF_INET, "127.255.255.255", port);
+    say("connected to it", connect(s, &n.any, size));
+    say("broadcast", send(s, "again", 5, 0));
+    for (int i = 0; i < 3; i++) {
+        got("the others", r[i], MSG_DONTWAIT);
+        close(r[i]);
+    }
+    close(s);
+}
+
 static void interfaces(void) {
     one_interface("lo");
     one_interface("none0");
@@ -716,6 +748,7 @@ int main(void) {
     about_packets();
     urgent();
     waiting();
+    broadcasts();
     interfaces();
     raw();
     return 0;

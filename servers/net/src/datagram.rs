@@ -170,15 +170,18 @@ impl Net {
             local_port: destination,
             remote_port: source,
         };
+        let payload = Payload {
+            start: payload.start + HEADER,
+            end: payload.start + length,
+        };
+        if arrived.several && !header.destination.is_multicast() {
+            return self.spread_datagram(cx, &ends, &arrived, payload);
+        }
         let Some(index) = self.datagram_socket(&ends) else {
             if !arrived.several {
                 self.port_unreachable(cx, &arrived);
             }
             return;
-        };
-        let payload = Payload {
-            start: payload.start + HEADER,
-            end: payload.start + length,
         };
         self.queue_datagram(
             cx,
@@ -187,6 +190,33 @@ impl Net {
             arrived,
             payload,
         );
+    }
+
+    /// A broadcast is for all that have its port and do not talk to somebody else.
+    fn spread_datagram(
+        &mut self,
+        cx: &mut Context,
+        ends: &Ends,
+        arrived: &Arrived,
+        payload: Payload,
+    ) {
+        let from = Endpoint::new(arrived.header.source, ends.remote_port);
+        let address = Address(ends.local);
+        for place in [address, address.wildcard(), Address::ANY] {
+            let place = (protocol::UDP, Endpoint::new(place, ends.local_port));
+            let nth = |net: &Net, at| net.datagrams.get(&place)?.get(at).copied();
+            let mut at = 0;
+            while let Some(index) = nth(self, at) {
+                at += 1;
+                let wanted = self.sockets.get(index).is_some_and(|it| {
+                    let theirs = it.remote.is_none_or(|remote| remote == from);
+                    theirs && (it.is_v4() || it.is_dual())
+                });
+                if let (true, Some(copy)) = (wanted, arrived.copy()) {
+                    self.queue_datagram(cx, index, from, copy, payload);
+                }
+            }
+        }
     }
 
     /// Keep it for a socket. False: there is no room.
@@ -257,6 +287,7 @@ impl Net {
             None => return fail(EDESTADDRREQ),
         };
         let (v4, bound) = (socket.is_v4(), socket.local.address);
+        let may_broadcast = socket.options.broadcast;
         if v4 && !to.address.is_v4() {
             return fail(EAFNOSUPPORT);
         }
@@ -265,9 +296,6 @@ impl Net {
             && (socket.options.only_v6 || !bound.is_any() && !bound.is_v4())
         {
             return fail(ENETUNREACH);
-        }
-        if to.address.is_broadcast() && !socket.options.broadcast {
-            return fail(EACCES);
         }
         if let Some(error) = socket.take_error() {
             return fail(error);
@@ -286,6 +314,9 @@ impl Net {
         let Some(way) = self.interfaces.way(&to.address, device) else {
             return fail(ENETUNREACH);
         };
+        if !may_broadcast && self.interfaces.is_broadcast(&to.address) {
+            return fail(EACCES);
+        }
         let asked = sent.from.filter(|from| !from.is_any());
         let own = match asked {
             Some(from) if !self.interfaces.is_own(&from) => return fail(EINVAL),
@@ -415,7 +446,7 @@ impl Net {
             Some(to) => {
                 let socket = self.socket(index)?;
                 let (broadcast, device) = (socket.options.broadcast, socket.options.device);
-                if to.address.is_broadcast() && !broadcast {
+                if !broadcast && self.interfaces.is_broadcast(&to.address) {
                     return fail(EACCES);
                 }
                 match self.interfaces.way(&to.address, device) {

@@ -2,10 +2,11 @@
 
 use crate::address::Address;
 use crate::interface::{Way, LOOPBACK};
-use crate::packet::{protocol, Header, Packet, Payload};
+use crate::packet::{protocol, Header, Packet, Payload, HEADROOM};
 use crate::server::Net;
 use crate::stream::Place;
 use crate::timers::Owner;
+use alloc::vec::Vec;
 use cairn_resmgr::Context;
 use cairn_tcp::secret::Ends;
 use cairn_tcp::segment::{checksum, Segment};
@@ -22,6 +23,21 @@ pub struct Arrived {
     pub interface: u32,
     /// It is for several machines.
     pub several: bool,
+}
+
+impl Arrived {
+    /// The same for one more receiver. None: there is no memory.
+    pub fn copy(&self) -> Option<Arrived> {
+        let whole = self.packet.bytes();
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(HEADROOM + whole.len()).ok()?;
+        bytes.resize(HEADROOM, 0);
+        bytes.extend_from_slice(whole);
+        Some(Arrived {
+            packet: Packet::received(bytes, HEADROOM),
+            ..*self
+        })
+    }
 }
 
 impl Net {

@@ -4,9 +4,8 @@ use crate::address::Endpoint;
 use crate::datagram::{join, leave};
 use crate::icmp::{v4, v6};
 use crate::internet::Arrived;
-use crate::packet::{checksum, protocol, Header, Packet, Payload, HEADROOM};
+use crate::packet::{checksum, protocol, Header, Packet, Payload};
 use crate::server::{fail, Net, Sent};
-use alloc::vec::Vec;
 use cairn_ethernet::fragments::checksum as plain_checksum;
 use cairn_idl::errno::*;
 use cairn_idl::net::{INET, INET6};
@@ -66,13 +65,9 @@ impl Net {
             if !ours || !theirs || icmp && !socket.wants(kind) {
                 continue;
             }
-            let mut bytes = Vec::new();
-            let whole = arrived.packet.bytes();
-            if bytes.try_reserve_exact(HEADROOM + whole.len()).is_err() {
+            let Some(copy) = arrived.copy() else {
                 continue;
-            }
-            bytes.resize(HEADROOM, 0);
-            bytes.extend_from_slice(whole);
+            };
             // Of IPv4 the header is part of what is read.
             let payload = match header.is_v4() {
                 true => Payload {
@@ -80,10 +75,6 @@ impl Net {
                     ..arrived.payload
                 },
                 false => arrived.payload,
-            };
-            let copy = Arrived {
-                packet: Packet::received(bytes, HEADROOM),
-                ..*arrived
             };
             self.queue_datagram(cx, index, Endpoint::new(header.source, 0), copy, payload);
         }
