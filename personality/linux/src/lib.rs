@@ -8,6 +8,7 @@
 extern crate alloc;
 
 pub mod calls;
+pub mod core_file;
 pub mod descriptors;
 pub mod errno;
 pub mod event;

@@ -43,6 +43,10 @@ pub struct Process {
     pub brk_start: AtomicU64,
     /// Nothing is mapped for the break but what it has: memory is locked or limited.
     pub brk_exact: AtomicBool,
+    /// Where the program's first stack has its auxiliary vector and its arguments' strings, for a core file.
+    pub auxiliary: AtomicU64,
+    pub arguments: AtomicU64,
+    pub arguments_length: AtomicU64,
     /// RLIMIT_FSIZE: largest size of a file that is written.
     pub file_limit: AtomicU64,
     /// Signals in the shared queue, as bits.
@@ -299,6 +303,9 @@ impl Process {
             brk_max: AtomicU64::new(0),
             brk_start: AtomicU64::new(0),
             brk_exact: AtomicBool::new(false),
+            auxiliary: AtomicU64::new(0),
+            arguments: AtomicU64::new(0),
+            arguments_length: AtomicU64::new(0),
             file_limit: AtomicU64::new(u64::MAX),
             pending: AtomicU64::new(0),
             trace: AtomicU32::new(0),
@@ -352,6 +359,9 @@ impl Process {
             brk_max: copy_long(&self.brk_max),
             brk_start: copy_long(&self.brk_start),
             brk_exact: AtomicBool::new(self.brk_exact.load(Ordering::Relaxed)),
+            auxiliary: AtomicU64::new(self.auxiliary.load(Ordering::Relaxed)),
+            arguments: AtomicU64::new(self.arguments.load(Ordering::Relaxed)),
+            arguments_length: AtomicU64::new(self.arguments_length.load(Ordering::Relaxed)),
             file_limit: copy_long(&self.file_limit),
             pending: AtomicU64::new(0),
             trace: copy(&self.trace),

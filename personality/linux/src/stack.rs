@@ -128,6 +128,9 @@ pub fn places(arguments: &Strings, environment: &Strings, path: &[u8], auxiliary
 pub struct Image {
     pub sp: u64,
     pub bytes: Vec<u8>,
+    /// Where the auxiliary vector and the arguments' strings are.
+    pub auxiliary: u64,
+    pub arguments: u64,
 }
 
 /// Lay the stack out below `top` (a page boundary). `auxiliary` gets AT_RANDOM, AT_EXECFN, AT_PLATFORM and AT_NULL added.
@@ -145,8 +148,8 @@ pub fn build(
         arguments: strings_arg,
         platform,
         random: random_at,
+        auxiliary: vector,
         sp,
-        ..
     } = layout(top, arguments, environment, path, auxiliary.len());
 
     let mut bytes: Vec<u8> = Vec::with_capacity((top - sp) as usize);
@@ -181,7 +184,12 @@ pub fn build(
     bytes.extend_from_slice(&environment.bytes);
     bytes.extend_from_slice(path);
     bytes.resize((top - sp) as usize, 0);
-    Image { sp, bytes }
+    Image {
+        sp,
+        bytes,
+        auxiliary: vector,
+        arguments: strings_arg,
+    }
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ const EXECVEAT: u64 = 322;
 const CLONE3: u64 = 435;
 
 /// `struct user_regs_struct`.
-fn registers(f: &Frame) -> [u64; REGISTERS] {
+pub fn registers(f: &Frame) -> [u64; REGISTERS] {
     let (rcx, r11, flags) = match f.full {
         0 => (f.rip, 0x246, 0x246),
         _ => (f.rcx, f.r11, f.rflags),

@@ -86,7 +86,7 @@ impl<S: System> Manager<S> {
         let words = &message.words;
         let has = |roles: u64| message.badge & roles != 0;
         match words[0] {
-            FORK..=LIFE_NUMBER | TRACE..=TRACE_MEMORY => {}
+            FORK..=LIFE_NUMBER | TRACE..=CORE => {}
             IDS_OF..=SIGNAL_FOR | CGROUP_MAKE..=CALL_OF => return self.outside(message),
             _ => return Err(ENOSYS),
         }
@@ -173,6 +173,7 @@ impl<S: System> Manager<S> {
             TRACE_STOP => self.trace_stop(message, slot),
             TRACE_VFORK => self.trace_vfork(message, slot),
             TRACE_MEMORY => self.trace_memory(message, slot),
+            CORE => self.core(message, slot),
             _ => Err(ENOSYS),
         }
     }

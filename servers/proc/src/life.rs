@@ -341,6 +341,7 @@ impl<S: System> Manager<S> {
         });
         process.executed = true;
         process.programs = process.programs.wrapping_add(1);
+        process.leaves_core = false;
         process.exit_signal = if process.exit_signal == 0 { 0 } else { SIGCHLD };
         process.dispositions.ignored |= IGNORED_BY_DEFAULT;
         process.dispositions.caught = 0;

@@ -1,18 +1,20 @@
-//! What one process sees of another from outside: its memory, for process_vm_readv(2) and the files of /proc, and the system call that a thread waits in.
+//! What one process sees of another from outside: its memory, for process_vm_readv(2) and the files of /proc, the system call that a thread waits in, and the
+//! threads of a process that leaves a core file.
 //!
 //! Who may is decided here. The right to a memory file is looked at when it is opened, as on Linux, and holds for the program that the process runs then: a
 //! process is named by its life and by how many programs it has executed, so nobody finds another one behind an old file.
 
 use crate::dispatch::Outcome;
 use crate::manager::{done, Manager};
-use crate::process::Beginning;
+use crate::process::{Beginning, Thread};
 use crate::system::{Errno, System};
 use crate::table::{Slot, NONE};
 use cairn_abi::layout::PERSONALITY;
 use cairn_abi::service::thread;
+use cairn_abi::state::Registers;
 use cairn_abi::Id;
 use cairn_idl::errno::{EACCES, EFAULT, EINVAL, EPERM, ESRCH};
-use cairn_idl::proc::{CALL_BYTES, THREAD_FRAME};
+use cairn_idl::proc::{CALL_BYTES, CORE_THREAD, THREAD_FRAME};
 use cairn_rt::Received;
 
 /// Bytes of one message.
@@ -136,17 +138,73 @@ impl<S: System> Manager<S> {
         if registers.rip < PERSONALITY {
             return Some(none(registers.rsp, registers.rip));
         }
-        // Its personality's word, as all that a program says of itself.
-        let own = registers.gs_base.checked_add(THREAD_FRAME)?;
-        let frame = u64::from_le_bytes(self.words_of(domain.id, own)?);
-        let frame: [u8; 8 * FRAME] = self.words_of(domain.id, frame)?;
-        let word = |at: usize| u64::from_le_bytes(frame.as_chunks().0[at]);
-        let [number, rip, rsp] = [15, 17, 20].map(word);
+        let frame = self.frame_of(domain.id, &registers)?;
+        let [number, rip, rsp] = [15, 17, 20].map(|at| frame[at]);
         if number == u64::MAX {
             return Some(none(rsp, rip));
         }
-        let [a, b, c, d, e, f] = [14, 13, 12, 7, 9, 8].map(word);
+        let [a, b, c, d, e, f] = [14, 13, 12, 7, 9, 8].map(|at| frame[at]);
         Some([number, a, b, c, d, e, f, rsp, rip])
+    }
+
+    /// The program's registers behind a thread that is in its personality: that one's word, as all that a program says of itself.
+    fn frame_of(&mut self, domain: Id, registers: &Registers) -> Option<[u64; FRAME]> {
+        let own = registers.gs_base.checked_add(THREAD_FRAME)?;
+        let frame = u64::from_le_bytes(self.words_of(domain, own)?);
+        let bytes: [u8; 8 * FRAME] = self.words_of(domain, frame)?;
+        let mut words = [0; FRAME];
+        for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
+            *word = u64::from_le_bytes(*bytes);
+        }
+        Some(words)
+    }
+
+    /// CORE
+    pub(crate) fn core(&mut self, message: &Received, slot: Slot) -> Result<Outcome, Errno> {
+        let process = &mut self.processes[slot];
+        // (Once: it takes as long as there are threads.)
+        if process.dumpable != 1 || core::mem::replace(&mut process.leaves_core, true) {
+            return Err(EPERM);
+        }
+        let caller = message.token as u32;
+        let domain = self.processes[slot].domain;
+        let mut told = 0;
+        let mut count = 0;
+        // All of them first: none sees another one gone.
+        for at in 0..self.processes[slot].threads.len() {
+            let id = self.processes[slot].threads[at].id;
+            if id != caller {
+                let _ = self.system.control(domain, id, thread::STOP, [0; 3]);
+            }
+        }
+        for at in 0..self.processes[slot].threads.len() {
+            let Thread { id, tid, .. } = self.processes[slot].threads[at];
+            if id == caller {
+                continue;
+            }
+            count += 1;
+            if told + CORE_THREAD as usize > message.in_len {
+                continue;
+            }
+            let Some(registers) = self.system.registers(domain, id) else {
+                continue;
+            };
+            let mut bytes = [0; CORE_THREAD as usize];
+            let own = match registers.rip < PERSONALITY {
+                true => None,
+                false => self.frame_of(domain.id, &registers),
+            };
+            let words = user_registers(&registers, own.as_ref());
+            let tid = u64::from(self.as_seen(slot, tid));
+            let words = core::iter::once(tid).chain(words);
+            for (chunk, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(words) {
+                *chunk = word.to_le_bytes();
+            }
+            let put = self.system.write(message.token, told as u64, &bytes);
+            put.map_err(|_| EFAULT)?;
+            told += bytes.len();
+        }
+        done(count)
     }
 
     fn words_of<const N: usize>(&mut self, domain: Id, address: u64) -> Option<[u8; N]> {
@@ -154,4 +212,50 @@ impl<S: System> Manager<S> {
         let read = self.system.read_from(domain, address, &mut bytes);
         (read == Ok(N)).then_some(bytes)
     }
+}
+
+/// `struct user_regs_struct` of a thread, from its personality's frame if it is in there.
+fn user_registers(r: &Registers, frame: Option<&[u64; FRAME]>) -> [u64; 27] {
+    const CS: u64 = 0x33;
+    const SS: u64 = 0x2b;
+    let [first, flags, rsp] = match frame {
+        Some(f) => {
+            let mut words = [0; 27];
+            // (Both have the first 15 in one order.)
+            words[..16].copy_from_slice(&f[..16]);
+            words[16..21].copy_from_slice(&[f[17], CS, f[19] | 2, f[20], SS]);
+            words[21] = r.fs_base;
+            return words;
+        }
+        None => [r.rip, r.rflags, r.rsp],
+    };
+    [
+        r.r15,
+        r.r14,
+        r.r13,
+        r.r12,
+        r.rbp,
+        r.rbx,
+        r.r11,
+        r.r10,
+        r.r9,
+        r.r8,
+        r.rax,
+        r.rcx,
+        r.rdx,
+        r.rsi,
+        r.rdi,
+        u64::MAX,
+        first,
+        CS,
+        flags,
+        rsp,
+        SS,
+        r.fs_base,
+        0,
+        0,
+        0,
+        0,
+        0,
+    ]
 }

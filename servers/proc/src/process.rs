@@ -184,6 +184,8 @@ pub struct Process {
     pub executed: bool,
     /// How many programs it has executed.
     pub programs: u32,
+    /// It has stopped its threads for a core file.
+    pub leaves_core: bool,
     pub dumpable: u32,
     pub no_new_privileges: bool,
     pub beginning: Beginning,
@@ -335,6 +337,7 @@ impl Process {
         self.subreaper = false;
         self.executed = false;
         self.programs = 0;
+        self.leaves_core = false;
         self.dumpable = from.dumpable;
         self.no_new_privileges = from.no_new_privileges;
         self.beginning = Beginning::Over;

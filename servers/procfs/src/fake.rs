@@ -11,6 +11,7 @@ use cairn_idl::vm::{flags, prot, MapEntry};
 pub struct Fake {
     pub host_name: Vec<u8>,
     pub gone: Vec<u32>,
+    pub core_pattern: String,
     /// Into memory: where, and what.
     pub written: Vec<(u64, Vec<u8>)>,
     pub limits: std::collections::BTreeMap<u64, u64>,
@@ -327,6 +328,10 @@ impl System for Fake {
                 Ok(())
             }
         }
+    }
+
+    fn core_pattern(&mut self) -> &mut String {
+        &mut self.core_pattern
     }
 
     fn processor(&mut self) -> Processor {

@@ -26,6 +26,7 @@ fn main() -> ! {
         ipc: startup::portal("ipc"),
         net: startup::portal("net"),
         components: startup::portal("components"),
+        core_pattern: "core".into(),
         boot_line: startup::argument("cmdline").unwrap_or("").into(),
         disk_types: startup::argument("filesystems")
             .unwrap_or("")

@@ -25,6 +25,7 @@ pub struct Outside {
     /// `init`, for the list of components.
     pub components: Option<Portal>,
     pub boot_line: String,
+    pub core_pattern: String,
     pub disk_types: Vec<String>,
     pub boot_id: [u8; 16],
 }
@@ -364,6 +365,10 @@ impl System for Outside {
         let portal = self.components.as_ref().ok_or(EIO)?;
         let done = components::Client(portal).restart(name);
         done.map_err(Failure::errno)
+    }
+
+    fn core_pattern(&mut self) -> &mut String {
+        &mut self.core_pattern
     }
 
     fn processor(&mut self) -> Processor {

@@ -92,6 +92,19 @@ fn number(name: &[u8]) -> Option<u32> {
     core::str::from_utf8(name).ok()?.parse().ok()
 }
 
+/// Names of files only: nobody is there who would run a program for a core file.
+fn set_core_pattern<S: System>(system: &mut S, text: &[u8]) -> Result<(), i64> {
+    let text = core::str::from_utf8(text.trim_ascii_end()).map_err(|_| EINVAL)?;
+    if text.starts_with('|') || text.len() > 127 || text.contains('\0') {
+        return Err(EINVAL);
+    }
+    let pattern = system.core_pattern();
+    pattern.clear();
+    pattern.try_reserve(text.len()).map_err(|_| ENOMEM)?;
+    pattern.push_str(text);
+    Ok(())
+}
+
 /// Most bytes of a process's memory in one message to `proc`, and in one READ or WRITE.
 const PIECE: usize = 4096;
 const PIECES: usize = 1 << 20;
@@ -574,7 +587,7 @@ impl<S: System> Server for Procfs<S> {
         }
         let name = self.rows[index].name;
         let limits = crate::ipc::limits_of(name);
-        if !["hostname", RESTART].contains(&name) && limits.is_empty() {
+        if !["hostname", "core_pattern", RESTART].contains(&name) && limits.is_empty() {
             return Err(Failure::Errno(EACCES));
         }
         let most = if name == "hostname" { 65 } else { 128 };
@@ -586,6 +599,7 @@ impl<S: System> Server for Procfs<S> {
         let done = match name {
             "hostname" => self.system.set_host_name(text.trim_ascii_end()),
             RESTART => restart(&mut self.system, text),
+            "core_pattern" => set_core_pattern(&mut self.system, text),
             _ => crate::ipc::set_limits(&mut self.system, limits, text),
         };
         done.map_err(Failure::Errno)?;

@@ -494,3 +494,19 @@ fn a_call_is_told_in_hexadecimal() {
     crate::process::call(Some([u64::MAX, 0, 0, 0, 0, 0, 0, 16, 32]), &mut text);
     assert_eq!(text, "-1 0x10 0x20\n");
 }
+
+#[test]
+fn core_files_are_called_by_a_pattern_of_names() {
+    let mut bench = bench();
+    let path = b"sys/kernel/core_pattern";
+    let file = bench.open(path, o::RDWR, 0).unwrap();
+    let mut write = |text: &[u8]| bench.result(file, &[fs::WRITE, 0, 0], text);
+    assert_eq!(write(b"/tmp/core.%p\n"), 13);
+    assert_eq!(write(b"|/usr/bin/handler"), -EINVAL);
+    assert_eq!(write(&[b'x'; 128]), -EINVAL);
+    assert_eq!(write(b"\xff"), -EINVAL);
+    assert_eq!(
+        read(&mut bench, "sys/kernel/core_pattern"),
+        b"/tmp/core.%p\n"
+    );
+}

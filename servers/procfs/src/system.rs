@@ -119,6 +119,8 @@ pub trait System {
     /// An error number if it cannot be so much.
     fn set_ipc_limit(&mut self, which: Limits, value: u64) -> Result<(), i64>;
     fn set_host_name(&mut self, name: &[u8]) -> Result<(), i64>;
+    /// How core files are called (core(5)).
+    fn core_pattern(&mut self) -> &mut String;
     fn processor(&mut self) -> Processor;
     /// `init`'s lines of all components (`components::LIST`), and the end of one that is started again.
     fn components(&mut self, which: u64) -> String;

@@ -290,6 +290,11 @@ pub fn rows<S: System>() -> alloc::vec::Vec<Row<S>> {
             mode: s::IFREG | 0o644,
             ..text(Kernel, "hostname", machine::host_name)
         },
+        writable(text(Kernel, "core_pattern", |s: &mut S, _, to| {
+            to.push_str(s.core_pattern());
+            to.push('\n');
+            Some(())
+        })),
         fixed(Kernel, "domainname", "(none)\n"),
         writable(text(Kernel, "msgmax", |s, _, to| {
             ipc::limits(s, &[Limits::Msgmax], to)

@@ -8,7 +8,7 @@ use crate::request::Request;
 use crate::space::{Errno, Vm};
 use cairn_abi::layout::{PAGE, PERSONALITY, USER_TOP};
 use cairn_idl::errno::*;
-use cairn_idl::vm::{flags, MapEntry};
+use cairn_idl::vm::{flags, MapEntry, OF_OBJECT};
 
 /// Bytes of a [`MapEntry`].
 const ENTRY: usize = core::mem::size_of::<MapEntry>();
@@ -92,7 +92,9 @@ impl<N: Nucleus> Vm<N> {
                 entry[0..8].copy_from_slice(&(region.start * PAGE).to_le_bytes());
                 entry[8..16].copy_from_slice(&(region.end * PAGE).to_le_bytes());
                 entry[16..20].copy_from_slice(&u32::from(region.prot).to_le_bytes());
-                entry[20..24].copy_from_slice(&u32::from(region.flags).to_le_bytes());
+                let of_object = u32::from(region.object != ANONYMOUS) * OF_OBJECT as u32;
+                let flags = u32::from(region.flags) | of_object;
+                entry[20..24].copy_from_slice(&flags.to_le_bytes());
                 entry[24..32].copy_from_slice(&(region.offset * PAGE).to_le_bytes());
                 let resident = space.pages.count(region.start, region.end);
                 entry[32..40].copy_from_slice(&resident.to_le_bytes());

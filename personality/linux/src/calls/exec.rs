@@ -407,6 +407,14 @@ fn enter(
         &auxiliary,
     );
     user::write_bytes(image.sp, &image.bytes)?;
+    let told = [
+        (&process.auxiliary, image.auxiliary),
+        (&process.arguments, image.arguments),
+        (&process.arguments_length, arguments.bytes.len() as u64),
+    ];
+    for (place, address) in told {
+        place.store(address, Ordering::Relaxed);
+    }
     *f = Frame {
         rip: entry,
         rsp: image.sp,

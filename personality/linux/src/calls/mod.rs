@@ -7,6 +7,7 @@ pub mod clocks;
 pub mod constant;
 pub mod descriptors;
 pub mod directories;
+pub mod dump;
 pub mod epoll;
 pub mod exec;
 pub mod exit;

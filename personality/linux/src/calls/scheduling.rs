@@ -303,7 +303,7 @@ const DATA: u64 = 2;
 const NOFILE: u64 = 7;
 const LIMITS: u64 = 16;
 
-fn limit(pid: u64, resource: u64, new: Option<[u64; 2]>) -> Result<[u64; 2]> {
+pub fn limit(pid: u64, resource: u64, new: Option<[u64; 2]>) -> Result<[u64; 2]> {
     if resource >= LIMITS {
         return Err(EINVAL);
     }

@@ -5,6 +5,7 @@ use super::{
     bit, frame, sa, si, Action, AltStack, Info, SIGCONT, SIGNALS, SIGPROF, SIGSEGV, SIGSTOP,
     SIGTSTP, SIGTTIN, SIGTTOU, SIGVTALRM, SIG_DFL, SS_AUTODISARM, SS_DISABLE,
 };
+use crate::calls::dump;
 use crate::calls::exit::die;
 use crate::event;
 use crate::machine::area::{area, poked, process, Frame, ThreadArea, NO_CALL};
@@ -258,7 +259,7 @@ pub fn work(regs: &mut Frame) {
         }
         match rules::disposition(info.signal, &action) {
             Disposition::Ignore => {}
-            Disposition::Terminate => die(info.signal),
+            Disposition::Terminate => dump::die(regs, &info),
             Disposition::Stop if area.is_traced() => trace::group(regs, info.signal),
             Disposition::Stop => {
                 let words = [proc::STOP_SELF, info.signal as u64];
@@ -348,7 +349,7 @@ fn force(area: &ThreadArea, regs: &mut Frame, info: &Info) -> bool {
     let action = process().state().actions.get(info.signal);
     let blocked = area.mask() & bit(info.signal) != 0;
     if blocked || rules::disposition(info.signal, &action) != Disposition::Handle {
-        die(info.signal)
+        dump::die(regs, &info)
     }
     handle(area, regs, &info, &action);
     true

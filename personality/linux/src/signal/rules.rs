@@ -22,6 +22,14 @@ const DEFAULT_STOP: u64 = bit(19) | bit(20) | bit(21) | bit(22);
 /// Cannot be blocked, caught or ignored.
 pub const UNBLOCKABLE: u64 = bit(SIGKILL) | bit(SIGSTOP);
 
+/// Signals whose default action leaves a core file: SIGQUIT, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGXCPU, SIGXFSZ, SIGSYS.
+const DUMPS: u64 =
+    bit(3) | bit(4) | bit(5) | bit(6) | bit(7) | bit(8) | bit(11) | bit(24) | bit(25) | bit(31);
+
+pub fn dumps(signal: u32) -> bool {
+    DUMPS & bit(signal) != 0
+}
+
 pub fn disposition(signal: u32, action: &Action) -> Disposition {
     match action.handler {
         SIG_IGN => Disposition::Ignore,

@@ -183,3 +183,22 @@ fn the_call_of_a_thread_is_for_who_may_look_into_it() {
     assert_eq!(told, 1);
     check(&w);
 }
+
+#[test]
+fn a_core_file_is_for_who_is_dumpable_and_tells_of_the_other_threads() {
+    let mut w = World::new();
+    let (a, b) = (w.fork(1), w.fork(1));
+    assert_eq!(w.call(b, &[PRCTL, 4, 0]).result(), 0);
+    w.room = 4096;
+    assert_eq!(w.call(b, &[CORE]).result(), -EPERM);
+    for _ in 0..2 {
+        assert!(w.call(a, &[THREAD_CREATE, 1, 2, 3, 4]).result() > 0);
+    }
+    // As many as have room, and none twice.
+    w.room = CORE_THREAD as usize + 1;
+    assert_eq!(w.call(a, &[CORE]).result(), 2);
+    assert_eq!(w.m.system.input.len(), CORE_THREAD as usize);
+    assert_eq!(w.call(a, &[CORE]).result(), -EPERM);
+    w.exit(a, 0x86);
+    check(&w);
+}
