@@ -24,7 +24,7 @@ background socat UDP6-RECVFROM:6005,fork EXEC:cat; listens 6005 udp
 try 'UDP6' 'socat -t 1 - "UDP6:[::1]:6005" <hello'
 background socat UDP4-LISTEN:6006,fork EXEC:cat; listens 6006 udp
 try 'UDP-LISTEN' 'socat -t 1 - UDP4:127.0.0.1:6006 <hello'
-try 'UDP, nobody' 'sleep 0.1 | socat -t 1 - UDP4:127.0.0.1:6099 <hello 2>&1 | sed "s/^.*E //"'
+try 'UDP, nobody' 'socat -t 1 - UDP4:127.0.0.1:6099 <hello 2>&1 | sed "s/^.*E //; s/0x[0-9a-f]*/address/"'
 background socat UDP4-RECVFROM:6007,ip-pktinfo,ip-recvttl,ip-recvtos,so-timestamp,fork SYSTEM:'env | grep SOCAT_ | grep -v -e PID -e VERSION -e TIMESTAMP -e PEERPORT -e PPID | sort'
 listens 6007 udp
 try 'what came with a datagram' 'socat -t 1 - UDP4:127.0.0.1:6007,ttl=33,tos=8 <hello'
