@@ -96,6 +96,7 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// Let a share of the held callers go. False: there may be more. Who receives from the channel next shall not hear that calls were interrupted which are over.
+    /// A caller is told by which token the dead server knew the call: so the next one can tell whether what its predecessor did last was that call.
     pub(crate) fn drop_held(&mut self, c: ChannelRef) -> bool {
         for _ in 0..SHARE {
             let Some(t) = self.held_by(c) else {
@@ -106,6 +107,10 @@ impl<A: Arch> Kernel<A> {
             }
             self.detach(t);
             self.settle_interruption(t);
+            let thread = &mut self.threads[t];
+            if thread.sending == Sending::Message {
+                thread.registers.rdi = thread.token;
+            }
             self.fail(t, Error::Dead);
         }
         false

@@ -130,6 +130,10 @@ fn a_channel_that_is_kept_serves_the_next_server() {
     for &c in held.iter().chain([&queued]) {
         assert_eq!(w.result(c), Err(Error::Dead));
         assert_eq!(w.state(c), State::Ready);
+        // By what token the server knew the call.
+        let thread = &w.k.threads[c];
+        assert_eq!(thread.registers.rdi, thread.token);
+        assert_ne!(thread.token >> 32, 0);
     }
     w.rest();
     w.receive(s, rx);

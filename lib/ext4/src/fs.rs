@@ -100,12 +100,12 @@ impl Fs {
         self.cache.supply(block, data);
     }
 
-    /// Somebody begins to ask for something (the lower half of the number says who, the upper what), so all who asked before were answered. With `again` it is not the first time: true if
+    /// Somebody begins to ask for something (the lower half of the number says who), so all who asked before were answered, but for those whose asking is the `same`: true if
     /// a predecessor did it before it died.
     #[inline]
-    pub fn asks(&mut self, asker: u64, again: bool) -> bool {
+    pub fn asks(&mut self, asker: u64, same: impl Fn(u64) -> bool) -> bool {
         let kept = self.kept.as_mut();
-        kept.is_some_and(|kept| kept.asks(asker, again))
+        kept.is_some_and(|kept| kept.asks(asker, same))
     }
 
     /// Who has asked for the next operation (0: nobody), for [`Fs::asks`].

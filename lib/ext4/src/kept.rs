@@ -342,14 +342,15 @@ impl Kept {
         self.left = left.iter().any(|place| place.load(Relaxed) != 0);
     }
 
-    /// Somebody asks: whoever asked before was answered. With `again`, whether a predecessor died after it had done what was asked.
-    pub(crate) fn asks(&mut self, asker: u64, again: bool) -> bool {
+    /// Somebody asks: whoever asked before was answered, unless it was the `same` asking: then a predecessor died after it had done what was asked.
+    pub(crate) fn asks(&mut self, asker: u64, same: impl Fn(u64) -> bool) -> bool {
         self.head[ASKER].store(0, Relaxed);
         if !self.left {
             return false;
         }
         let left = &self.head[LEFT..LEFT_END];
-        if again && left.iter().any(|place| place.load(Relaxed) == asker) {
+        let mut all = left.iter().map(|place| place.load(Relaxed));
+        if all.any(|who| who != 0 && same(who)) {
             return true;
         }
         // A thread asks for one thing at a time.

@@ -120,7 +120,7 @@ fn half_a_record_is_none() {
     kept[3].store(before[3], Relaxed);
     let mut caller = follow(disk, 2048, kept);
     assert!(named(&mut caller, b"whole") && !named(&mut caller, b"half"));
-    assert!(!caller.fs.asks(7, true));
+    assert!(!caller.fs.asks(7, |who| who == 7));
     caller.act(|fs| fs.create(ROOT, b"half", &new)).unwrap();
     let mut caller = follow(caller.disk, 2048, kept);
     assert!(named(&mut caller, b"whole") && named(&mut caller, b"half"));
@@ -140,24 +140,27 @@ fn whose_operation_was_the_last_is_known_until_it_was_answered() {
     const OTHER: u64 = 9;
     let mut caller = follow(caller.disk, 2048, kept);
     // Others come first; it may have to ask more than once.
-    assert!(!caller.fs.asks(OTHER, true) && !caller.fs.asks(OTHER, false));
-    assert!(caller.fs.asks(7, true));
+    assert!(!caller.fs.asks(OTHER, |who| who == OTHER) && !caller.fs.asks(OTHER, |_| false));
+    assert!(caller.fs.asks(7, |who| who == 7));
     caller.fs.set_asker(OTHER);
     caller.act(|fs| fs.create(ROOT, b"c", &new)).unwrap();
     let mut caller = follow(caller.disk, 2048, kept);
-    assert!(caller.fs.asks(7, true) && caller.fs.asks(OTHER, true));
-    assert!(!caller.fs.asks(7 | 1 << 32, true), "something else");
-    assert!(!caller.fs.asks(7, true) && caller.fs.asks(OTHER, true));
+    assert!(caller.fs.asks(7, |who| who == 7) && caller.fs.asks(OTHER, |who| who == OTHER));
+    assert!(
+        !caller.fs.asks(7 | 1 << 32, |who| who == 7 | 1 << 32),
+        "something else"
+    );
+    assert!(!caller.fs.asks(7, |who| who == 7) && caller.fs.asks(OTHER, |who| who == OTHER));
     // Answered: it asks for the next thing.
-    assert!(!caller.fs.asks(OTHER, false));
+    assert!(!caller.fs.asks(OTHER, |_| false));
     let mut caller = follow(caller.disk, 2048, kept);
-    assert!(!caller.fs.asks(7, true) && !caller.fs.asks(OTHER, true));
+    assert!(!caller.fs.asks(7, |who| who == 7) && !caller.fs.asks(OTHER, |who| who == OTHER));
     // Who asks for something after that was answered.
     caller.fs.set_asker(7);
     caller.act(|fs| fs.create(ROOT, b"d", &new)).unwrap();
-    assert!(!caller.fs.asks(OTHER, false));
+    assert!(!caller.fs.asks(OTHER, |_| false));
     let mut caller = follow(caller.disk, 2048, kept);
-    assert!(!caller.fs.asks(7, true));
+    assert!(!caller.fs.asks(7, |who| who == 7));
 }
 
 /// Whatever somebody who went wrong wrote there: what cannot be right is dropped, and nothing else happens to the image.

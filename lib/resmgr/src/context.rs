@@ -1,11 +1,12 @@
 //! What a callback may use while it works on a request: the caller's parts, who the caller is, the time, waking others.
 
 use crate::account::Accounts;
+use crate::keep::is_same;
 use crate::layout;
 use crate::server::Meta;
 use crate::transport::Transport;
 use alloc::vec::Vec;
-use cairn_abi::Error;
+use cairn_abi::{Error, Token};
 use cairn_idl::fs::{
     redirect_kind, s, Stat, INLINE, INLINE_MAX, INLINE_SHIFT, READ, SHORT_PATHS, WRITE,
 };
@@ -119,8 +120,8 @@ pub struct Context<'a> {
     pub progress: u64,
     /// An interrupted request answers `progress` (bytes done) instead of EINTR, if it is not 0.
     pub progress_is_result: bool,
-    /// It was made before, and a predecessor of this server died with it.
-    pub repeated: bool,
+    /// It was made before, and a predecessor of this server died with it: the number of its first call.
+    pub repeated: Option<u32>,
     pub transport: &'a mut dyn Transport,
     pub(crate) later: &'a mut Later,
 }
@@ -166,7 +167,7 @@ impl<'a> Context<'a> {
             request,
             progress: 0,
             progress_is_result: false,
-            repeated: false,
+            repeated: None,
             transport,
             later,
         }
@@ -370,6 +371,13 @@ impl Context<'_> {
         if let Some(right) = self.later.right.take() {
             self.transport.close(right);
         }
+    }
+
+    /// Whether this request is the one that was `who`'s, made again because a server died with it.
+    #[inline]
+    pub fn repeats(&self, who: Token) -> bool {
+        let again = |first| is_same(who, self.request.token, first);
+        self.repeated.is_some_and(again)
     }
 
     /// Work for another: what is made and charged meanwhile is that one's. For components that ask for their callers.

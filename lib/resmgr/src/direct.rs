@@ -91,7 +91,7 @@ pub(crate) fn open_direct<S: Server, T: Transport>(
     let again = Again {
         progress: cx.progress,
         progress_is_result: cx.progress_is_result,
-        repeated: false,
+        repeated: None,
     };
     Err((keys, again))
 }

@@ -45,7 +45,7 @@ fn close_unwanted<S: Server>(
     transport: &mut dyn Transport,
     request: &mut Received,
 ) {
-    let operation = request.words[0] & !fs::AGAIN;
+    let operation = operation(request);
     let moves = matches!(operation, fs::READ | fs::WRITE) && request.words[2] & fs::INLINE == 0;
     if moves && request.portals == 1 {
         let loan = Portal(request.words[7] as u32);
@@ -66,12 +66,22 @@ fn close_unwanted<S: Server>(
     }
 }
 
-/// Was the request made before ([`fs::AGAIN`])? From here on its operation stands alone.
+/// Was the request made before ([`fs::AGAIN`])? The number of its first call. From here on its operation stands alone.
 #[inline(always)]
-fn is_repeated(request: &mut Received) -> bool {
+fn is_repeated(request: &mut Received) -> Option<u32> {
+    let first = (request.words[0] & !fs::AGAIN) >> fs::AGAIN_SHIFT;
     let repeated = request.words[0] & fs::AGAIN != 0;
-    request.words[0] &= !fs::AGAIN;
-    repeated
+    request.words[0] = operation(request);
+    repeated.then_some(first as u32)
+}
+
+/// What is asked for, without the mark of what was asked before.
+#[inline(always)]
+fn operation(request: &Received) -> u64 {
+    match request.words[0] & fs::AGAIN {
+        0 => request.words[0],
+        _ => request.words[0] & ((1 << fs::AGAIN_SHIFT) - 1),
+    }
 }
 
 /// The portals that a reply hands over. It keeps them if it cannot be delivered.

@@ -91,13 +91,13 @@ impl<S: Server> Entry<S> {
         }
     }
 
-    /// A request begins at `offset`; where it began at first if it was made before, and the server died with it.
+    /// A request begins at `offset`; where it began at first if it was made before (its first call had the number `repeated`), and a server that died with it had begun it.
     #[inline]
-    pub fn begin(&mut self, token: u64, repeated: bool, offset: u64) -> u64 {
+    pub fn begin(&mut self, token: u64, repeated: Option<u32>, offset: u64) -> u64 {
         let Some(kept) = self.kept else { return offset };
         let offset = match repeated {
-            false => offset,
-            true => kept.begun(token).unwrap_or(offset),
+            None => offset,
+            Some(first) => kept.begun(token, first).unwrap_or(offset),
         };
         if self.middle == 0 {
             kept.begin(token, offset);

@@ -7,6 +7,7 @@
 use crate::lock::{Owner, Record as Lock};
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
+use cairn_abi::Token;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::Release};
 
 const WORDS: usize = 16;
@@ -80,11 +81,19 @@ impl Kept {
         self.0[6].store(token, Release);
     }
 
-    /// Where the last request began, if it was this thread's. (The lower half of a token is the thread, which makes one request at a time.)
-    pub fn begun(self, token: u64) -> Option<u64> {
+    /// Where this request began, if it did: the last that began is it. `first` is the number of its first call.
+    pub fn begun(self, token: u64, first: u32) -> Option<u64> {
         let who = self.0[6].load(Relaxed);
-        (who != 0 && who as u32 == token as u32).then(|| self.0[7].load(Relaxed))
+        (who != 0 && is_same(who, token, first)).then(|| self.0[7].load(Relaxed))
     }
+}
+
+/// Whether what `who` asked for is what `token` asks for again. The lower half of a token is the thread, which makes one request at a time; the upper half counts its calls.
+/// So it is if the call was none before the `first` one for this (of whose number there are 31 bits).
+pub(crate) fn is_same(who: Token, token: Token, first: u32) -> bool {
+    const BITS: u32 = u32::MAX >> 1;
+    let since = |token: Token| ((token >> 32) as u32).wrapping_sub(first) & BITS;
+    who as u32 == token as u32 && since(who) <= since(token)
 }
 
 /// The records.
@@ -449,7 +458,16 @@ mod tests {
         assert_eq!(of(2).unwrap().0, open(2));
         let (five, kept) = *of(5).unwrap();
         assert_eq!(five.position, 77);
-        assert_eq!((kept.begun(8 << 32 | 4), kept.begun(5)), (Some(66), None));
+        // The call that is made again, whichever of the times it was begun; not those before it, nor other threads'.
+        let begun = |count: u64, first| kept.begun(count << 32 | 4, first);
+        assert_eq!([begun(10, 9), begun(12, 8)], [Some(66); 2]);
+        assert_eq!([begun(11, 10), begun(5, 10)], [None; 2]);
+        assert_eq!(kept.begun(10 << 32 | 5, 9), None);
+        // The count has come round, and 31 bits of the first are known.
+        let (last, many) = (u64::from(u32::MAX) << 32 | 4, u32::MAX >> 1);
+        kept.begin(last, 67);
+        assert_eq!(kept.begun(4, many), Some(67));
+        assert_eq!(kept.begun(1 << 32 | 4, 0), None);
         assert_eq!(of(6).unwrap().0.flags, 1);
         // Its own go beside them.
         for badge in 20.. {

@@ -77,7 +77,7 @@ impl<S: Server> Core<S> {
             self.handles.room(cx, 1)?;
         }
         let known = match flags & TMPFILE_BIT {
-            0 if !cx.repeated => self.find_short(server, cx.request, last),
+            0 if cx.repeated.is_none() => self.find_short(server, cx.request, last),
             _ => None,
         };
         let ((node, access), created) = match known {

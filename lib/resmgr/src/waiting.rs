@@ -13,8 +13,8 @@ use cairn_rt::Received;
 pub(crate) struct Again {
     pub progress: u64,
     pub progress_is_result: bool,
-    /// It was made before, and a predecessor died with it ([`cairn_idl::fs::AGAIN`]).
-    pub repeated: bool,
+    /// It was made before, and a predecessor died with it: the number of its first call ([`cairn_idl::fs::AGAIN`]).
+    pub repeated: Option<u32>,
 }
 
 /// A request that waits.
@@ -41,7 +41,7 @@ pub(crate) static NOBODY: Parked = Parked {
     again: Again {
         progress: 0,
         progress_is_result: false,
-        repeated: false,
+        repeated: None,
     },
 };
 

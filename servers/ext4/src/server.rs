@@ -125,10 +125,10 @@ pub struct Ext4<M: Memory, D: Device> {
     pub(crate) options: Options,
 }
 
-/// A request that may be made again: whose (a thread makes one at a time), and what.
+/// A request that may be made again: whose, and which of that thread's calls.
 #[inline]
 pub(crate) fn asker(cx: &Context) -> u64 {
-    cx.request.token & 0xFFFF_FFFF | cx.request.words[0] << 32
+    cx.request.token
 }
 
 pub(crate) fn fail<T>(number: i64) -> Answer<T> {

@@ -24,7 +24,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         (offset, length): (u64, u64),
         how: Shift,
     ) -> Answer<()> {
-        if self.fs.asks(asker(cx), cx.repeated) {
+        if self.fs.asks(asker(cx), |who| cx.repeats(who)) {
             return Ok(());
         }
         let (block, old) = (self.block_size(), self.node(ino)?.size);

@@ -221,7 +221,7 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
 
     #[inline]
     fn carried_out(&mut self, cx: &Context) -> bool {
-        self.fs.asks(asker(cx), cx.repeated)
+        self.fs.asks(asker(cx), |who| cx.repeats(who))
     }
 
     #[inline]

@@ -13,7 +13,7 @@ use crate::frames;
 use crate::machine::area::{area, process, Frame};
 use crate::machine::buffer::Buffer;
 use crate::machine::direct::{self, Outcome};
-use crate::machine::request::{Request, Vector};
+use crate::machine::request::{again_mark, Request, Vector};
 use crate::machine::user::{self, UserRange};
 use crate::signal::calls::{broken_pipe, too_large};
 use crate::signal::deliver;
@@ -309,17 +309,17 @@ fn undone(outcome: Outcome, f: &Frame, operation: u64, offset: u64) -> Option<Re
             area().mark_poked();
             None
         }
-        Outcome::Died => Some(again(f, operation, offset)),
+        Outcome::Died(token) => Some(again(f, operation | again_mark(token), offset)),
         Outcome::Done(..) | Outcome::Failed => None,
     }
 }
 
-/// A READ or WRITE that its server died with is asked of the successor.
+/// A READ or WRITE that its server died with, marked, is asked of the successor.
 fn again(f: &Frame, operation: u64, offset: u64) -> Result<u64> {
     let file = usable(f.rdi)?;
     let range = buffer(f)?;
-    let request = Request::new(&[operation | fs::AGAIN, offset, 0]);
-    match operation {
+    let request = Request::new(&[operation, offset, 0]);
+    match operation as u32 as u64 {
         fs::READ => request.input_user(range).wait(file.slot()).map(|w| w[0]),
         _ => written(request.out_user(range).wait(file.slot())),
     }
@@ -375,7 +375,7 @@ fn receive_direct(f: &Frame, offset: u64) -> Option<Result<u64>> {
         }
         Outcome::Refused(BAD_MEMORY) if user::touch(range, true) => None,
         // The position is not the server's, nor its successor's.
-        Outcome::Died if at.offset != offset => None,
+        Outcome::Died(_) if at.offset != offset => None,
         other => undone(other, f, fs::READ, offset),
     }
 }

@@ -27,8 +27,8 @@ pub enum Outcome {
     Refused(i64),
     /// A poke ended the wait.
     Interrupted,
-    /// The server died with the request.
-    Died,
+    /// The server died with the request, which had this token.
+    Died(u64),
     /// The gate failed: the ordinary way will say how.
     Failed,
 }
@@ -41,7 +41,7 @@ impl Answer {
         match self.result {
             0.. => Outcome::Done(self.result as u64, self.word),
             INTERRUPTED => Outcome::Interrupted,
-            DIED => Outcome::Died,
+            DIED => Outcome::Died(self.word),
             ..=NO_ANSWER => Outcome::Failed,
             number => Outcome::Refused(number),
         }
@@ -72,6 +72,8 @@ macro_rules! call_body {
             concat!("personality_", $name, "_interrupted:"),
             "mov eax, {interrupted}",
             "3:",
+            // Of one that its server died with w0 is the token.
+            "mov rdx, rdi",
             "movzx eax, al",
             "neg rax",
             "add rax, {no_answer}",

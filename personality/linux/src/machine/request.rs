@@ -76,12 +76,18 @@ pub fn exchange_perhaps(slot: u32, words: [u64; 8]) -> core::result::Result<([u6
             let mut answer = answer;
             let _ = unwanted(rax, &mut answer);
             Err(if rax as u8 == Error::Dead as u8 {
-                fs::AGAIN
+                again_mark(answer[0])
             } else {
                 0
             })
         }
     }
+}
+
+/// What marks a request that a server died with, which had received it with this token.
+#[inline(always)]
+pub fn again_mark(token: u64) -> u64 {
+    fs::AGAIN | token >> 32 << fs::AGAIN_SHIFT
 }
 
 /// [`Request::brings_any`]; the nucleus never says that.
@@ -292,7 +298,7 @@ impl<'a> Request<'a> {
         let (rax, mut words) =
             unsafe { traverse_words(selector(slot, op::CALL, self.flags), self.gate.words) };
         match self.came(rax, &mut words) {
-            Err(_) if rax as u8 == Error::Dead as u8 => return self.call_again(slot),
+            Err(_) if rax as u8 == Error::Dead as u8 => return self.call_again(slot, words[0]),
             came => came?,
         }
         check(words[0])?;
@@ -301,8 +307,8 @@ impl<'a> Request<'a> {
 
     #[cold]
     #[inline(never)]
-    fn call_again(mut self, slot: u32) -> Result<[u64; 8]> {
-        match self.again(slot, &mut 1) {
+    fn call_again(mut self, slot: u32, token: u64) -> Result<[u64; 8]> {
+        match self.again(slot, &mut 1, token) {
             true => self.call_with_parts(slot),
             false => Err(EIO),
         }
@@ -314,16 +320,19 @@ impl<'a> Request<'a> {
         result.map(|()| words)
     }
 
-    /// The server died with the request (those that it had not received yet wait for its successor): true if it is worth being made again, marked as such.
+    /// The server died with the request, which had this token (those that it had not received yet wait for its successor): true if it is worth being made again, marked as such.
     #[cold]
     #[inline(never)]
-    fn again(&mut self, slot: u32, lives: &mut u32) -> bool {
+    fn again(&mut self, slot: u32, lives: &mut u32, token: u64) -> bool {
         // Without `vm` or `proc` there is no machine.
         if slot < linux_slot::MOUNTS || *lives == 0 {
             return false;
         }
         *lives -= 1;
-        self.gate.words[0] |= fs::AGAIN;
+        // The number that counts is that of the first time.
+        if self.gate.words[0] & fs::AGAIN == 0 {
+            self.gate.words[0] |= again_mark(token);
+        }
         true
     }
 
@@ -335,7 +344,7 @@ impl<'a> Request<'a> {
             gate.rax = selector(slot, op::CALL, self.flags);
             // SAFETY: the parts are borrowed by the request, or the program's own memory.
             let result = unsafe { gate.traverse() };
-            if result == Err(Error::Dead) && self.again(slot, &mut lives) {
+            if result == Err(Error::Dead) && self.again(slot, &mut lives, gate.words[0]) {
                 continue;
             }
             let result = result.map_err(errno_of);
@@ -419,7 +428,7 @@ impl<'a> Request<'a> {
                 Err(Error::Interrupted) => true,
                 Err(Error::TimedOut) => return Err(ETIMEDOUT),
                 Err(Error::BadAddress) if self.touched(&mut tries) => continue,
-                Err(Error::Dead) if self.again(slot, &mut lives) => continue,
+                Err(Error::Dead) if self.again(slot, &mut lives, gate.words[0]) => continue,
                 Err(error) => return Err(errno_of(error)),
                 Ok(()) => {
                     self.came(gate.rax, &mut gate.words)?;
@@ -450,7 +459,7 @@ impl<'a> Request<'a> {
         gate.rax = selector(slot, op::CALL, self.flags | flag::PROMPT);
         // SAFETY: as in `call`.
         let result = unsafe { gate.traverse() };
-        if result == Err(Error::Dead) && self.again(slot, &mut 1) {
+        if result == Err(Error::Dead) && self.again(slot, &mut 1, gate.words[0]) {
             // The successor is waited for before the handler runs: made anew after it, the request would have lost its mark.
             return self.call_with_parts(slot);
         }

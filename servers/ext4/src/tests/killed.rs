@@ -4,7 +4,7 @@ use super::common::{make, must_be_clean, Random};
 use super::machine::{keepsake, Kept, Machine, Shape, USUAL};
 use super::plain::pattern;
 use cairn_idl::errno::*;
-use cairn_idl::fs::{self, o, AGAIN, POSITION, STAT_WORDS};
+use cairn_idl::fs::{self, o, AGAIN, AGAIN_SHIFT, POSITION, STAT_WORDS};
 use cairn_resmgr::Recovered;
 use std::collections::BTreeMap;
 
@@ -299,6 +299,61 @@ fn what_is_asked_again_is_done_once() {
     let seek = [fs::SEEK | AGAIN, 0, 1];
     m.bench.fake.next_caller(81);
     assert_eq!(m.result(file, &seek, b""), 200);
+}
+
+/// A server may die with a request before it begins it: the last one that the thread began was answered.
+#[test]
+fn what_was_answered_is_not_what_is_asked_again() {
+    let kept = keepsake(KEEP);
+    let (mut m, _) = start(make(4096, 32, &[], None), 1, kept);
+    let file = m.open_file(b"file", o::CREAT | o::RDWR, 0o644).unwrap();
+    let bytes = pattern(3, 1000);
+    assert_eq!(m.write_at(file, 0, &bytes), 1000);
+    assert_eq!(m.sync(), 0);
+    let call = |number: u64| 77 | number << 32;
+    let again = |first: u64| AGAIN | first << AGAIN_SHIFT;
+    let read = |m: &mut Machine, number, mark: u64| {
+        m.bench.fake.next_caller(call(number));
+        let answer = m.call(file, &[fs::READ | mark, POSITION], b"", 100);
+        answer.bytes().to_vec()
+    };
+    assert_eq!(read(&mut m, 4, 0), bytes[..100]);
+    // The fifth call is the next read.
+    let (mut m, _) = start(m.kill(), 2, kept);
+    assert_eq!(read(&mut m, 6, again(5)), bytes[100..200]);
+    // The answer did not come, and then a server died before it began.
+    let (m, _) = start(m.kill(), 3, kept);
+    let (mut m, _) = start(m.kill(), 4, kept);
+    assert_eq!(read(&mut m, 8, again(5)), bytes[100..200]);
+    // Where it is, a server was asked that never began.
+    let (mut m, _) = start(m.kill(), 5, kept);
+    m.bench.fake.next_caller(call(10));
+    assert_eq!(m.result(file, &[fs::SEEK | again(9), 0, 1], b""), 200);
+    assert_eq!(read(&mut m, 11, 0), bytes[200..300]);
+    must_be_clean(&m.close());
+}
+
+/// The same of names.
+#[test]
+fn what_was_made_before_is_not_what_is_made_again() {
+    let kept = keepsake(KEEP);
+    let (mut m, _) = start(make(4096, 32, &[], None), 1, kept);
+    let ask = |m: &mut Machine, number: u64, operation: u64, name: &[u8]| {
+        m.bench.fake.next_caller(77 | number << 32);
+        m.result(0, &[operation, 0], name)
+    };
+    let again = |first: u64| AGAIN | first << AGAIN_SHIFT;
+    for name in [b"a", b"b"] {
+        m.open_file(name, o::CREAT | o::RDWR, 0o644).unwrap();
+    }
+    assert_eq!(ask(&mut m, 4, fs::UNLINK, b"a"), 0);
+    let (mut m, _) = start(m.kill(), 2, kept);
+    assert_eq!(ask(&mut m, 6, fs::UNLINK | again(5), b"b"), 0);
+    assert_eq!(m.read(b"b"), Err(-ENOENT));
+    let (mut m, _) = start(m.kill(), 3, kept);
+    assert_eq!(ask(&mut m, 7, fs::UNLINK | again(5), b"b"), 0);
+    assert_eq!(ask(&mut m, 8, fs::UNLINK, b"b"), -ENOENT);
+    must_be_clean(&m.close());
 }
 
 /// Whatever a server of ours that went wrong wrote there.
