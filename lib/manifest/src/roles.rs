@@ -104,6 +104,7 @@ mod tests {
                     "proc:inspect",
                     "proc:hostname",
                     "proc:spaces",
+                    "proc:memory",
                     "vm:inspect",
                 ],
             ),
