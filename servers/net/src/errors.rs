@@ -30,6 +30,8 @@ pub(crate) struct Told {
     pub code: u8,
     /// Of one that is too long: the MTU. Of a wrong header: where in it.
     pub info: u32,
+    /// Who says so.
+    pub offender: Address,
 }
 
 /// An error that waits.
@@ -37,14 +39,21 @@ pub struct Fault {
     text: Vec<u8>,
     /// Where the packet was going.
     to: Endpoint,
-    /// Who says so.
-    offender: Address,
     errno: u8,
     told: Told,
     cost: usize,
 }
 
 impl Told {
+    pub fn new(head: &[u8; HEADER], info: u32, arrived: &Arrived) -> Told {
+        Told {
+            kind: head[0],
+            code: head[1],
+            info,
+            offender: arrived.header.source,
+        }
+    }
+
     /// Its number, and whether it is there to stay.
     pub fn errno(&self, v4: bool) -> (i64, bool) {
         match (v4, self.kind, self.code) {
@@ -72,7 +81,6 @@ impl Net {
     pub(crate) fn datagram_fault(
         &mut self,
         cx: &mut Context,
-        arrived: &Arrived,
         told: Told,
         number: u8,
         ends: &Ends,
@@ -91,7 +99,7 @@ impl Net {
         };
         let text = quoted.get(HEADER..).filter(|_| number == protocol::UDP);
         if let Some(index) = found {
-            self.fault(cx, arrived, told, index, ends, text.unwrap_or(quoted));
+            self.fault(cx, told, index, ends, text.unwrap_or(quoted));
         }
     }
 
@@ -99,7 +107,6 @@ impl Net {
     pub(crate) fn raw_faults(
         &mut self,
         cx: &mut Context,
-        arrived: &Arrived,
         told: Told,
         number: u8,
         ends: &Ends,
@@ -117,19 +124,11 @@ impl Net {
                 remote_port: 0,
                 ..*ends
             };
-            self.fault(cx, arrived, told, index, &ends, quoted);
+            self.fault(cx, told, index, &ends, quoted);
         }
     }
 
-    fn fault(
-        &mut self,
-        cx: &mut Context,
-        arrived: &Arrived,
-        told: Told,
-        index: u32,
-        ends: &Ends,
-        text: &[u8],
-    ) {
+    fn fault(&mut self, cx: &mut Context, told: Told, index: u32, ends: &Ends, text: &[u8]) {
         let to = Endpoint::new(Address(ends.remote), ends.remote_port);
         let v4 = to.address.is_v4();
         let (errno, lasts) = told.errno(v4);
@@ -159,7 +158,6 @@ impl Net {
                 queue.faults.push_back(Fault {
                     text: copy,
                     to,
-                    offender: arrived.header.source,
                     errno: errno as u8,
                     told,
                     cost,
@@ -206,7 +204,8 @@ impl Net {
         let next = socket.queue_mut().and_then(|queue| queue.faults.front());
         // SO_ERROR goes with the queue.
         socket.error = next.map_or(0, |next| i64::from(next.errno));
-        let v4 = fault.offender.is_v4();
+        let offender = fault.told.offender;
+        let v4 = offender.is_v4();
         let count = fault.text.len().min(length);
         let cut = if count < fault.text.len() {
             msg::TRUNC
@@ -216,7 +215,7 @@ impl Net {
         let [low, high] = fault.to.address.words();
         let family = self.socket(index)?.family;
         let port = u64::from(fault.to.port) | family << 16;
-        let [offender_low, offender_high] = fault.offender.words();
+        let [offender_low, offender_high] = offender.words();
         let origin = if v4 { ORIGIN_V4 } else { ORIGIN_V6 };
         let more = u64::from(fault.told.info)
             | u64::from(fault.told.kind) << 32
@@ -253,6 +252,7 @@ mod tests {
             kind,
             code,
             info: 0,
+            offender: Address::ANY,
         };
         assert_eq!(told(3, 3).errno(true), (ECONNREFUSED, true));
         assert_eq!(told(3, 1).errno(true), (EHOSTUNREACH, false));

@@ -76,22 +76,12 @@ impl Net {
             return;
         };
         let (source, destination) = (address(12), address(16));
-        let told = Told {
-            kind: head[0],
-            code: head[1],
-            info: match about {
-                About::TooBig(mtu) => mtu,
-                _ => 0,
-            },
+        let info = match about {
+            About::TooBig(mtu) => mtu,
+            _ => 0,
         };
-        self.error_arrives(
-            cx,
-            &arrived,
-            (about, told),
-            rest[9],
-            (source, destination),
-            inner,
-        );
+        let told = Told::new(head, info, &arrived);
+        self.error_arrives(cx, (about, told), rest[9], (source, destination), inner);
     }
 
     pub(crate) fn icmp_v6_arrives(&mut self, cx: &mut Context, arrived: Arrived) {
@@ -128,26 +118,15 @@ impl Net {
             return;
         };
         let (source, destination) = (Address(*source), Address(*destination));
-        let told = Told {
-            kind: head[0],
-            code: head[1],
-            info: u32::from_be_bytes([head[4], head[5], head[6], head[7]]),
-        };
-        self.error_arrives(
-            cx,
-            &arrived,
-            (about, told),
-            rest[6],
-            (source, destination),
-            inner,
-        );
+        let info = u32::from_be_bytes([head[4], head[5], head[6], head[7]]);
+        let told = Told::new(head, info, &arrived);
+        self.error_arrives(cx, (about, told), rest[6], (source, destination), inner);
     }
 
     /// An error about a packet that we sent from `source` to `destination`.
     fn error_arrives(
         &mut self,
         cx: &mut Context,
-        arrived: &Arrived,
         (about, told): (About, Told),
         number: u8,
         (source, destination): (Address, Address),
@@ -162,7 +141,7 @@ impl Net {
             local_port: u16::from_be_bytes([ports[0], ports[1]]),
             remote_port: u16::from_be_bytes([ports[2], ports[3]]),
         };
-        self.raw_faults(cx, arrived, told, number, &ends, inner);
+        self.raw_faults(cx, told, number, &ends, inner);
         match number {
             protocol::TCP => {
                 let seq = Seq(u32::from_be_bytes([ports[4], ports[5], ports[6], ports[7]]));
@@ -177,7 +156,7 @@ impl Net {
                     self.stream_error(cx, &ends, message, seq);
                 }
             }
-            protocol::UDP => self.datagram_fault(cx, arrived, told, number, &ends, inner),
+            protocol::UDP => self.datagram_fault(cx, told, number, &ends, inner),
             protocol::ICMP | protocol::ICMP_V6 => {
                 // An echo's number is in the place of its sender's port.
                 let ends = Ends {
@@ -185,7 +164,7 @@ impl Net {
                     remote_port: 0,
                     ..ends
                 };
-                self.datagram_fault(cx, arrived, told, number, &ends, inner);
+                self.datagram_fault(cx, told, number, &ends, inner);
             }
             _ => {}
         }
