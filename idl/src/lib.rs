@@ -17,6 +17,13 @@ include!(concat!(env!("OUT_DIR"), "/interfaces.rs"));
 
 /// Where a program's first stack has its environment and auxiliary vector, in a word (`proc::EXEC`): distances below the stack's top.
 pub mod first_stack {
+    /// Behind AT_NULL, with which an auxiliary vector ends.
+    pub fn vector_end(vector: &[u8]) -> Option<usize> {
+        let mut entries = vector.as_chunks::<16>().0.iter();
+        let at = entries.position(|entry| entry[..8] == [0; 8])?;
+        Some(16 * (at + 1))
+    }
+
     /// Bits of the first two fields; the last one has the rest.
     const END: u32 = 16;
     const LENGTH: u32 = 24;
@@ -56,7 +63,15 @@ pub mod first_stack {
 
     #[cfg(test)]
     mod tests {
-        use super::Places;
+        use super::{vector_end, Places};
+
+        #[test]
+        fn an_auxiliary_vector_ends_behind_its_null() {
+            let mut vector = [1; 64];
+            assert_eq!(vector_end(&vector), None);
+            vector[16..32].copy_from_slice(&[0; 16]);
+            assert_eq!(vector_end(&vector), Some(32));
+        }
 
         #[test]
         fn places_are_a_word_if_they_fit() {

@@ -1,9 +1,10 @@
 //! What a core file holds: an ELF file (System V ABI, 5) whose notes tell of threads and process as Linux has them, and whose segments are memory.
 
-use crate::stack::at;
+use crate::text::Line;
 use alloc::vec::Vec;
+use cairn_abi::layout::PAGE;
+use cairn_idl::first_stack::vector_end;
 
-const PAGE: u64 = 4096;
 const HEADER: usize = 64;
 const PROGRAM_HEADER: usize = 56;
 /// ELF's most program headers, without the way of more.
@@ -150,7 +151,8 @@ fn notes(about: &About, threads: &[Thread]) -> Vec<u8> {
         long(&mut siginfo, value);
     }
     note(&mut notes, b"CORE", note::SIGINFO, &siginfo);
-    note(&mut notes, b"CORE", note::AUXV, vector(about.auxiliary));
+    let vector = vector_end(about.auxiliary).map_or(&[][..], |end| &about.auxiliary[..end]);
+    note(&mut notes, b"CORE", note::AUXV, vector);
     note(&mut notes, b"CORE", note::FPREGSET, about.float);
     note(&mut notes, b"LINUX", note::XSTATE, about.extended);
     for thread in others {
@@ -173,16 +175,6 @@ fn note(notes: &mut Vec<u8>, name: &[u8], kind: u32, bytes: &[u8]) {
     notes.resize(notes.len().next_multiple_of(4), 0);
     notes.extend_from_slice(bytes);
     notes.resize(notes.len().next_multiple_of(4), 0);
-}
-
-/// The vector with its AT_NULL.
-fn vector(bytes: &[u8]) -> &[u8] {
-    let null = at::NULL.to_le_bytes();
-    let mut entries = bytes.as_chunks::<16>().0.iter();
-    match entries.position(|entry| entry[..8] == null) {
-        Some(last) => &bytes[..16 * (last + 1)],
-        None => &[],
-    }
 }
 
 /// `struct elf_prstatus`.
@@ -249,19 +241,8 @@ fn information(about: &About) -> Vec<u8> {
 pub fn name(pattern: &[u8], about: &About, tid: u32, now: u64, exe: &[u8], host: &[u8]) -> Vec<u8> {
     let mut name = Vec::new();
     let mut rest = pattern.iter();
-    let mut digits = [0; 20];
-    let mut number = |name: &mut Vec<u8>, value: u64| {
-        let mut at = digits.len();
-        let mut value = value;
-        loop {
-            at -= 1;
-            digits[at] = b'0' + (value % 10) as u8;
-            value /= 10;
-            if value == 0 {
-                break;
-            }
-        }
-        name.extend_from_slice(&digits[at..]);
+    let number = |name: &mut Vec<u8>, value: u64| {
+        name.extend_from_slice(Line::new().number(value).bytes());
     };
     let text = |name: &mut Vec<u8>, text: &[u8]| {
         let text = text.split(|byte| *byte == 0).next().unwrap_or(&[]);

@@ -115,9 +115,7 @@ impl<S: System> Manager<S> {
             return done(0);
         };
         let mut bytes = [0; CALL_BYTES as usize];
-        for (chunk, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(words) {
-            *chunk = word.to_le_bytes();
-        }
+        put_words(&mut bytes, words);
         if message.in_len < bytes.len() {
             return Err(EINVAL);
         }
@@ -196,10 +194,7 @@ impl<S: System> Manager<S> {
             };
             let words = user_registers(&registers, own.as_ref());
             let tid = u64::from(self.as_seen(slot, tid));
-            let words = core::iter::once(tid).chain(words);
-            for (chunk, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(words) {
-                *chunk = word.to_le_bytes();
-            }
+            put_words(&mut bytes, core::iter::once(tid).chain(words));
             let put = self.system.write(message.token, told as u64, &bytes);
             put.map_err(|_| EFAULT)?;
             told += bytes.len();
@@ -214,21 +209,24 @@ impl<S: System> Manager<S> {
     }
 }
 
+fn put_words(bytes: &mut [u8], words: impl IntoIterator<Item = u64>) {
+    for (chunk, word) in bytes.as_chunks_mut().0.iter_mut().zip(words) {
+        *chunk = word.to_le_bytes();
+    }
+}
+
 /// `struct user_regs_struct` of a thread, from its personality's frame if it is in there.
 fn user_registers(r: &Registers, frame: Option<&[u64; FRAME]>) -> [u64; 27] {
     const CS: u64 = 0x33;
     const SS: u64 = 0x2b;
-    let [first, flags, rsp] = match frame {
-        Some(f) => {
-            let mut words = [0; 27];
-            // (Both have the first 15 in one order.)
-            words[..16].copy_from_slice(&f[..16]);
-            words[16..21].copy_from_slice(&[f[17], CS, f[19] | 2, f[20], SS]);
-            words[21] = r.fs_base;
-            return words;
-        }
-        None => [r.rip, r.rflags, r.rsp],
-    };
+    if let Some(f) = frame {
+        let mut words = [0; 27];
+        // (Both have the first 15 in one order.)
+        words[..16].copy_from_slice(&f[..16]);
+        words[16..21].copy_from_slice(&[f[17], CS, f[19] | 2, f[20], SS]);
+        words[21] = r.fs_base;
+        return words;
+    }
     [
         r.r15,
         r.r14,
@@ -246,10 +244,10 @@ fn user_registers(r: &Registers, frame: Option<&[u64; FRAME]>) -> [u64; 27] {
         r.rsi,
         r.rdi,
         u64::MAX,
-        first,
+        r.rip,
         CS,
-        flags,
-        rsp,
+        r.rflags,
+        r.rsp,
         SS,
         r.fs_base,
         0,

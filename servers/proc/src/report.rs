@@ -9,6 +9,7 @@ use cairn_abi::layout::{LINUX_STACK_TOP, PAGE};
 use cairn_abi::service::thread;
 use cairn_abi::Id;
 use cairn_idl::errno::{EFAULT, EINVAL, ENOMEM, ESRCH};
+use cairn_idl::first_stack::vector_end;
 use cairn_idl::proc::Status;
 use cairn_rt::Received;
 
@@ -376,24 +377,9 @@ impl<S: System> Manager<S> {
     }
 }
 
-/// Behind AT_NULL.
-fn vector_end(vector: &[u8]) -> Option<usize> {
-    let mut entries = vector.as_chunks::<16>().0.iter();
-    let at = entries.position(|entry| entry[..8] == [0; 8])?;
-    Some(16 * (at + 1))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_auxiliary_vector_ends_behind_its_null() {
-        let mut vector = [1; 64];
-        assert_eq!(vector_end(&vector), None);
-        vector[16..32].copy_from_slice(&[0; 16]);
-        assert_eq!(vector_end(&vector), Some(32));
-    }
 
     #[test]
     fn load_goes_to_the_number_of_running_threads_and_back() {

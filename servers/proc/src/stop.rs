@@ -9,6 +9,15 @@ use crate::table::{Slot, NONE};
 use cairn_idl::errno::EINVAL;
 use cairn_rt::Received;
 
+/// A signal that stops.
+pub(crate) fn stop_signal(signal: u64) -> Result<u32, Errno> {
+    let signal = crate::kill::number(signal)?;
+    match signal != 0 && bit(signal) & STOPS != 0 {
+        true => Ok(signal),
+        false => Err(EINVAL),
+    }
+}
+
 impl<S: System> Manager<S> {
     /// Stop all threads of a live process.
     pub(crate) fn stop(&mut self, slot: Slot, signal: u32) {
@@ -74,15 +83,6 @@ impl<S: System> Manager<S> {
         }
     }
 
-    /// A signal that stops.
-    pub(crate) fn stop_signal(&self, signal: u64) -> Result<u32, Errno> {
-        let signal = crate::kill::number(signal)?;
-        match signal != 0 && bit(signal) & STOPS != 0 {
-            true => Ok(signal),
-            false => Err(EINVAL),
-        }
-    }
-
     /// A stop signal was taken whose action is the default one: is the process to stop?
     pub(crate) fn stop_is_due(&mut self, slot: Slot, signal: u32) -> bool {
         let process = &mut self.processes[slot];
@@ -101,7 +101,7 @@ impl<S: System> Manager<S> {
         slot: Slot,
         signal: u64,
     ) -> Result<Outcome, Errno> {
-        let signal = self.stop_signal(signal)?;
+        let signal = stop_signal(signal)?;
         if !self.stop_is_due(slot, signal) || !self.hold(slot, message.token, Held::Continue) {
             return done(0);
         }

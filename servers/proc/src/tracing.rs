@@ -13,6 +13,7 @@ use crate::dispatch::Outcome;
 use crate::manager::{done, Manager};
 use crate::process::{Beginning, Held, Report};
 use crate::signal::{code, Info, SIGCHLD, SIGKILL, SIGSTOP, SIGTRAP};
+use crate::stop::stop_signal;
 use crate::system::{Errno, System};
 use crate::table::{Slot, NONE};
 use alloc::collections::VecDeque;
@@ -518,7 +519,7 @@ impl<S: System> Manager<S> {
 
     /// The default action of a stop signal in a process that is traced: each of its threads stops for its tracer, or by the nucleus if it has none.
     fn trace_group(&mut self, slot: Slot, at: usize, signal: u64) -> Result<Option<u32>, Errno> {
-        let signal = self.stop_signal(signal)?;
+        let signal = stop_signal(signal)?;
         if !self.stop_is_due(slot, signal) {
             return Ok(None);
         }

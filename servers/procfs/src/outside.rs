@@ -163,10 +163,8 @@ impl System for Outside {
     fn call(&mut self, by: u32, tid: u32) -> Result<Option<[u64; 9]>, i64> {
         let mut bytes = [0; proc::CALL_BYTES as usize];
         let waits = self.proc().call_of(by, tid.into(), &mut bytes);
-        let mut words = [0; 9];
-        for (word, bytes) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
-            *word = u64::from_le_bytes(*bytes);
-        }
+        let mut words = structures(&bytes, |word| u64::from_le_bytes(*word));
+        let words = core::array::from_fn(|_| words.next().unwrap_or(0));
         Ok((waits.map_err(Failure::errno)? != 0).then_some(words))
     }
 
