@@ -121,7 +121,8 @@ const COMPAT_HELP: &str = "\
 
 `programs` runs Debian's programs, some with their own tests, on both systems, and prints a table: how many cases each had, and in how many the systems differ. tests/compat/programs/ has their list, a script for each, and known differences with their reasons. Packages are downloaded at the first use (some have 100 MB and more), and each set of them is a root of its own under build/cache/. A run of all takes hours. What each program said stays in build/compat/programs/.
 
-`net` does the same with network programs (curl, nginx, ssh, redis …), whose servers and clients talk over the loopback interface of one machine. tests/compat/net/ has their list.
+`net` does the same with network programs (curl, nginx, ssh, redis …), whose servers and clients talk over the loopback interface of one machine.
+tests/compat/net/ has their list.
 
 Examples:
   ./cairn compat programs              all programs

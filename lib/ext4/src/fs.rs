@@ -100,7 +100,8 @@ impl Fs {
         self.cache.supply(block, data);
     }
 
-    /// Somebody begins to ask for something (the lower half of the number says who), so all who asked before were answered, but for those whose asking is the `same`: true if
+    /// Somebody begins to ask for something (the lower half of the number says who), so all who asked before were answered, but for those whose asking is the
+    /// `same`: true if
     /// a predecessor did it before it died.
     #[inline]
     pub fn asks(&mut self, asker: u64, same: impl Fn(u64) -> bool) -> bool {

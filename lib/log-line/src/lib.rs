@@ -1,4 +1,5 @@
-//! Lines of the nucleus's log, as READ of the [log service](../../docs/services/log.md) gives them, taken apart for who shows them as Linux does: /dev/kmsg and syslog(2).
+//! Lines of the nucleus's log, as READ of the [log service](../../docs/services/log.md) gives them, taken apart for who shows them as Linux does: /dev/kmsg
+//! and syslog(2).
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 

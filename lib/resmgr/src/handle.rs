@@ -91,7 +91,8 @@ impl<S: Server> Entry<S> {
         }
     }
 
-    /// A request begins at `offset`; where it began at first if it was made before (its first call had the number `repeated`), and a server that died with it had begun it.
+    /// A request begins at `offset`; where it began at first if it was made before (its first call had the number `repeated`), and a server that died with it
+    /// had begun it.
     #[inline]
     pub fn begin(&mut self, token: u64, repeated: Option<u32>, offset: u64) -> u64 {
         let Some(kept) = self.kept else { return offset };

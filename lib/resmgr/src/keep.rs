@@ -88,7 +88,8 @@ impl Kept {
     }
 }
 
-/// Whether what `who` asked for is what `token` asks for again. The lower half of a token is the thread, which makes one request at a time; the upper half counts its calls.
+/// Whether what `who` asked for is what `token` asks for again. The lower half of a token is the thread, which makes one request at a time; the upper half
+/// counts its calls.
 /// So it is if the call was none before the `first` one for this (of whose number there are 31 bits).
 pub(crate) fn is_same(who: Token, token: Token, first: u32) -> bool {
     const BITS: u32 = u32::MAX >> 1;

@@ -2,7 +2,8 @@
 //!
 //! * [`address`] addresses and endpoints; [`packet`] packets of IP; [`interface`] where packets come from and go to, and which route they take; [`link`] those that lead to other machines; [`internet`] what becomes of them;
 //! * [`routes`] which of them is taken; [`netlink`] what programs ask and change of all that;
-//! * [`datagram`] UDP; [`errors`] what ICMP says of it; [`stream`] and [`listener`] TCP around [`cairn_tcp`]; [`icmp`] echo and errors; [`raw`] sockets for packets as they are;
+//! * [`datagram`] UDP; [`errors`] what ICMP says of it; [`stream`] and [`listener`] TCP around [`cairn_tcp`]; [`icmp`] echo and errors; [`raw`] sockets for
+//!   packets as they are;
 //! * [`socket`] what a handle leads to; [`options`] of it; [`bind`] and [`ports`]: who may have which port;
 //! * [`hash`], [`timers`], [`ring`]: what all of it is found, woken and kept in; [`table`] what /proc/net and ioctl(2) show;
 //! * [`server`] all of it for the framework.

@@ -320,7 +320,8 @@ impl<'a> Request<'a> {
         result.map(|()| words)
     }
 
-    /// The server died with the request, which had this token (those that it had not received yet wait for its successor): true if it is worth being made again, marked as such.
+    /// The server died with the request, which had this token (those that it had not received yet wait for its successor): true if it is worth being made
+    /// again, marked as such.
     #[cold]
     #[inline(never)]
     fn again(&mut self, slot: u32, lives: &mut u32, token: u64) -> bool {
