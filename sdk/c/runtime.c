@@ -1,5 +1,6 @@
 // What every native component in C starts with: the first instruction, the gate, the start-up block, the log, the receive loop.
 
+#include <cairn/device.h>
 #include <cairn/pages.h>
 #include <cairn/runtime.h>
 #include <cairn/window.h>
@@ -109,6 +110,105 @@ cairn_portal cairn_portal_named(const char *name)
         if (memcmp(portals[i].name, name, length + 1) == 0)
             return portals[i].slot;
     return CAIRN_NO_PORTAL;
+}
+
+const char *cairn_argument(const char *name)
+{
+    const struct startup *block = startup();
+    if (block->magic != CAIRN_STARTUP_MAGIC)
+        return 0;
+    // Texts one behind the other, each with a zero at its end.
+    const char *text = (const char *)((const struct named_portal *)(block + 1) + block->portals);
+    const char *end = text + block->arguments_length;
+    size_t length = strlen(name);
+    for (; text < end; text += strlen(text) + 1)
+        if (strlen(text) > length && memcmp(text, name, length) == 0 && text[length] == '=')
+            return text + length + 1;
+    return 0;
+}
+
+// A service without portals and parts, of which one word comes back: that word, or CAIRN_GATE_FAILED.
+static int64_t word_of(cairn_portal slot, uint64_t operation, uint64_t w0, uint64_t w1)
+{
+    uint64_t words[8] = { w0, w1 };
+    uint64_t rax = service(slot, operation, words);
+    return rax & 255 ? CAIRN_GATE_FAILED(rax) : (int64_t)words[0];
+}
+
+// The same where nothing comes back: 0, or CAIRN_GATE_FAILED.
+static int64_t done_by(cairn_portal slot, uint64_t operation, uint64_t w0, uint64_t w1)
+{
+    int64_t result = word_of(slot, operation, w0, w1);
+    return result <= CAIRN_GATE_FAILED(0) ? result : 0;
+}
+
+int64_t cairn_in8(cairn_portal ports, uint16_t port)
+{
+    return word_of(ports, CAIRN_PORTS_IN8, port, 0);
+}
+
+int64_t cairn_in16(cairn_portal ports, uint16_t port)
+{
+    return word_of(ports, CAIRN_PORTS_IN16, port, 0);
+}
+
+int64_t cairn_in32(cairn_portal ports, uint16_t port)
+{
+    return word_of(ports, CAIRN_PORTS_IN32, port, 0);
+}
+
+int64_t cairn_out8(cairn_portal ports, uint16_t port, uint8_t value)
+{
+    return done_by(ports, CAIRN_PORTS_OUT8, port, value);
+}
+
+int64_t cairn_out16(cairn_portal ports, uint16_t port, uint16_t value)
+{
+    return done_by(ports, CAIRN_PORTS_OUT16, port, value);
+}
+
+int64_t cairn_out32(cairn_portal ports, uint16_t port, uint32_t value)
+{
+    return done_by(ports, CAIRN_PORTS_OUT32, port, value);
+}
+
+int64_t cairn_interrupt_bind(cairn_portal interrupt, uint64_t badge)
+{
+    return done_by(interrupt, CAIRN_INTERRUPT_BIND, CAIRN_SLOT_RECEIVE, badge);
+}
+
+int64_t cairn_interrupt_acknowledge(cairn_portal interrupt)
+{
+    return done_by(interrupt, CAIRN_INTERRUPT_ACKNOWLEDGE, 0, 0);
+}
+
+// A number as `init` writes it, 0x and digits; how many characters that was, 0: none.
+static size_t hexadecimal(const char *text, uint64_t *number)
+{
+    size_t at = 2;
+    if (text[0] != '0' || text[1] != 'x')
+        return 0;
+    for (*number = 0;; at++) {
+        char digit = text[at];
+        if (digit >= '0' && digit <= '9')
+            *number = *number << 4 | (uint64_t)(digit - '0');
+        else if (digit >= 'a' && digit <= 'f')
+            *number = *number << 4 | (uint64_t)(digit - 'a' + 10);
+        else
+            return at > 2 ? at : 0;
+    }
+}
+
+volatile void *cairn_registers(const char *name, size_t *length)
+{
+    const char *text = cairn_argument(name);
+    uint64_t base, bytes;
+    size_t first = text ? hexadecimal(text, &base) : 0;
+    // Nothing but what `init` maps there lies in that part of the layout.
+    if (first == 0 || text[first] != ':' || hexadecimal(text + first + 1, &bytes) == 0 || base < CAIRN_DEVICES)
+        return 0;
+    *length = bytes;
+    return (volatile void *)base;
 }
 
 // A line that is being put together; what does not fit is cut.

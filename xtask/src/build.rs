@@ -182,7 +182,7 @@ pub fn further(
     if in_rust.is_empty() {
         return Ok(programs);
     }
-    let packages = packages_of(&in_rust)?;
+    let packages = packages_of(&in_rust, beside)?;
     let folder = native(
         "building further components",
         &packages.iter().map(String::as_str).collect::<Vec<_>>(),
@@ -223,8 +223,8 @@ fn c_program(name: &str, source: &Path, registers: Registers) -> Result<PathBuf>
     publish(&built, name)
 }
 
-/// Which packages have binaries of these names.
-fn packages_of(names: &[String]) -> Result<Vec<String>> {
+/// Which packages have binaries of these names. (`beside`: where sources in C would lie.)
+fn packages_of(names: &[String], beside: Option<&Path>) -> Result<Vec<String>> {
     #[derive(serde::Deserialize)]
     struct Metadata {
         packages: Vec<Package>,
@@ -252,7 +252,17 @@ fn packages_of(names: &[String]) -> Result<Vec<String>> {
                 .any(|t| t.name == *name && t.kind.iter().any(|k| k == "bin"))
         };
         let Some(package) = metadata.packages.iter().find(has) else {
-            anyhow::bail!("no package of the workspace has a program called {name}");
+            let in_c = beside.map_or(String::new(), |folder| {
+                format!(
+                    ", and there is no {}",
+                    folder.join(format!("{name}.c")).display()
+                )
+            });
+            anyhow::bail!(
+                "no package of the workspace has a program called {name}{in_c}. \
+                 If its crate is there: is its folder among `members` in {}, and does its Cargo.toml say `[[bin]] name = \"{name}\"`?",
+                places::root().join("Cargo.toml").display()
+            );
         };
         if !packages.contains(&package.name) {
             packages.push(package.name.clone());

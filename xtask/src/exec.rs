@@ -19,7 +19,7 @@ pub const ENVIRONMENT: [&str; 6] = [
     "USER=root",
     "LOGNAME=root",
     "SHELL=/bin/sh",
-    "PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
+    "PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin:/usr/local/sbin",
     "TERM=dumb",
 ];
 

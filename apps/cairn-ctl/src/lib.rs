@@ -44,8 +44,12 @@ pub fn main(arguments: &[String]) -> u8 {
             print(HELP);
             Ok(())
         }
-        _ => {
+        [] => {
             eprint!("{HELP}");
+            return 2;
+        }
+        wrong => {
+            eprint!("cairn-ctl: not understood: {}\n{HELP}", wrong.join(" "));
             return 2;
         }
     };

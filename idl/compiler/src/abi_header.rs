@@ -1,7 +1,7 @@
 //! `cairn/abi.h`: the constants of `cairn-abi` that C programs need, by their values in this build, so that they are written down once.
 
 use cairn_abi::service::memory::pool;
-use cairn_abi::service::{current, domain, log, receive, window};
+use cairn_abi::service::{current, domain, interrupt, log, ports, receive, window};
 use cairn_abi::{flag, layout, op, pulse, received, rights, state, Error};
 use std::fmt::Write;
 
@@ -34,6 +34,14 @@ pub fn header() -> String {
         ("RECEIVE_SIGN", receive::SIGN),
         ("RECEIVE_NEXT_BADGE", receive::NEXT_BADGE),
         ("LOG_WRITE", log::WRITE),
+        ("INTERRUPT_BIND", interrupt::BIND),
+        ("INTERRUPT_ACKNOWLEDGE", interrupt::ACKNOWLEDGE),
+        ("PORTS_IN8", ports::IN8),
+        ("PORTS_OUT8", ports::OUT8),
+        ("PORTS_IN16", ports::IN16),
+        ("PORTS_OUT16", ports::OUT16),
+        ("PORTS_IN32", ports::IN32),
+        ("PORTS_OUT32", ports::OUT32),
         ("KIND_MESSAGE", received::kind::MESSAGE),
         ("KIND_PULSE", received::kind::PULSE),
     ] {
@@ -59,10 +67,12 @@ pub fn header() -> String {
         ("PULSE_CLOSED", pulse::CLOSED),
         ("PULSE_UNBLOCK", pulse::UNBLOCK),
         ("PULSE_GONE", pulse::GONE),
+        ("PULSE_INTERRUPT", pulse::INTERRUPT),
         ("RIGHTS_DEFAULT", u64::from(rights::DEFAULT)),
         ("POOL_SIGNATURE", pool::SIGNATURE),
         ("AUTO", cairn_abi::service::AUTO),
         ("PAGE", layout::PAGE),
+        ("DEVICES", layout::DEVICES),
         ("WINDOW_PAGES", window::MAX_PAGES),
         ("WINDOW_IN", window::IN),
         ("WINDOW_KEEP", window::KEEP),

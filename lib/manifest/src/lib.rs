@@ -166,7 +166,12 @@ pub enum Archive {
 
 /// One named portal.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
-#[serde(untagged, deny_unknown_fields)]
+#[serde(
+    untagged,
+    deny_unknown_fields,
+    expecting = "no portal: it is one of { to = \"COMPONENT\", badge = N, role = \"ROLE\" }, { ports = [FIRST, COUNT] }, \
+                 { interrupt = N, shared = true, trigger = \"edge, edge-low, level-high or level-low\" }, { message = true }, { service = \"…\" }"
+)]
 pub enum Grant {
     /// Another component's channel, with a badge that the component understands as a right. Of `vm` and `proc` the badge comes from the [`roles`] named.
     Call {
@@ -756,7 +761,12 @@ mod tests {
             ("to = \"vm\"", "to = \"wm\"", "wm"),
             ("name = \"uart\"", "name = \"vm\"", "twice"),
             ("interrupt = 4", "interrupt = 64", "interrupt"),
-            ("interrupt = 4", "interrupt = 4, trigger = \"up\"", "portal"),
+            (
+                "interrupt = 4",
+                "interrupt = 4, trigger = \"up\"",
+                "level-high",
+            ),
+            ("interrupt = 4", "interupt = 4", "{ interrupt = N"),
             ("0x2000", "0x2001", "whole pages"),
             ("[1016, 8]", "[65535, 8]", "ports"),
             ("\"1M\"", "\"1Q\"", "1Q"),
@@ -805,6 +815,7 @@ mod tests {
         parse(system).unwrap();
         for more in [
             include_str!("../../../sdk/examples/board.toml"),
+            include_str!("../../../sdk/examples/ticker.toml"),
             include_str!("../../../tests/native/hello.toml"),
             include_str!("../../../tests/native/hostile.toml"),
             include_str!("../../../tests/native/flood.toml"),

@@ -10,6 +10,8 @@
 const char *cairn_name(void);
 // The portal that the manifest gave under this name, or CAIRN_NO_PORTAL.
 cairn_portal cairn_portal_named(const char *name);
+// What stands behind NAME= in one of the manifest's `arguments`, or a null pointer.
+const char *cairn_argument(const char *name);
 
 // One line in the nucleus's log, with the component's name before it; the second form with a number behind it.
 void cairn_log(const char *text);
