@@ -107,7 +107,8 @@ The trace has who ran when, every call and its reply, page faults and interrupts
 
 Examples:
   ./cairn trace -- ls -l /
-  ./cairn trace --icount --output pipe.json -- sh -c 'echo hello | cat'";
+  ./cairn trace --icount --output pipe.json -- sh -c 'echo hello | cat'
+  ./cairn trace --callers -- ls -l /";
 
 const POWERCUT_HELP: &str = "\
 Random games of file operations are played on a disk that remembers its writes and flushes. Then the disk is made as a cut of power may leave it: after each flush, and with any part of what was written since. e2fsck may find nothing but a journal to replay, and every file must be what was durable or written later.
@@ -349,6 +350,9 @@ pub struct Trace {
     /// Where the trace goes
     #[arg(short, long, value_name = "FILE", default_value = "trace.json")]
     pub output: PathBuf,
+    /// Say on standard error who called whom, how often, and how long they waited for answers
+    #[arg(long)]
+    pub callers: bool,
     /// KiB of guest memory for records of 40 bytes; when it is full the oldest are overwritten
     #[arg(long, value_name = "KIB", default_value_t = 8192, value_parser = clap::value_parser!(u32).range(4..=262_144))]
     pub size: u32,

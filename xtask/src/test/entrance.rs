@@ -159,7 +159,7 @@ fn nucleus_log(said: &str) -> Option<PathBuf> {
 
 /// A command is traced, on one core and on four: its output and status are its own, and the file tells what it did.
 fn trace() -> Result<Verdict> {
-    let one = trace_with(&["--icount"], 1)?;
+    let one = trace_with(&["--icount", "--callers"], 1)?;
     if one.is_err() {
         return Ok(one);
     }
@@ -181,6 +181,10 @@ fn trace_with(more: &[&str], cores: u64) -> Result<Verdict> {
     if text != "hello\n" || status != Some(3) {
         let what = format!("the command wrote {text:?} and ended with {status:?}:\n{said}");
         return Ok(Err(what));
+    }
+    let told = |line: &str| line.split_whitespace().take(2).eq(["cat", "pipe"]);
+    if more.contains(&"--callers") && !said.lines().any(told) {
+        return Ok(Err(format!("nobody says that cat called pipe:\n{said}")));
     }
     let json = std::fs::read(&file).with_context(|| format!("cannot read {path}"))?;
     Ok(judge_trace(&json, &said, cores).map_err(|why| format!("{path}: {why}")))

@@ -1,5 +1,7 @@
-//! `./cairn trace`: one command in a machine whose nucleus records every entry, and the records as a file for Perfetto ([`perfetto`]).
+//! `./cairn trace`: one command in a machine whose nucleus records every entry, and the records as a file for Perfetto ([`perfetto`])
+//! and as a table of who called whom ([`callers`]).
 
+mod callers;
 mod perfetto;
 
 use crate::cli;
@@ -86,6 +88,9 @@ pub fn command(arguments: &cli::Trace) -> Result<u8> {
         records.len(),
         arguments.output.display()
     );
+    if arguments.callers {
+        eprint!("{}", callers::table(&records, &names));
+    }
     Ok(outcome.status())
 }
 

@@ -3,7 +3,7 @@
 
 use cairn_abi::service::{current, memory, receive};
 use cairn_abi::trace::{kind, Record};
-use cairn_abi::PortalKind;
+use cairn_abi::{op, PortalKind};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{Result, Write};
@@ -37,18 +37,49 @@ fn time(ns: u64) -> f64 {
     ns as f64 / 1000.0
 }
 
+/// Which domain receives on a channel.
+pub fn servers(records: &[Record]) -> HashMap<u32, u32> {
+    let receives = records.iter().filter(|r| {
+        r.kind == kind::SYSCALL
+            && r.portal == PortalKind::Receive as u8
+            && matches!(r.operation, receive::RECEIVE | receive::REPLY_RECEIVE)
+    });
+    receives.map(|r| (r.detail as u32, r.domain)).collect()
+}
+
+/// What a domain is called.
+pub fn domain(names: &HashMap<u32, String>, id: u32) -> String {
+    match names.get(&id) {
+        Some(name) => name.clone(),
+        None => format!("domain {}", id & 0xf_ffff),
+    }
+}
+
+/// Calls that were answered, and when their callers went on.
+pub fn calls(records: &[Record]) -> Vec<(&Record, u64)> {
+    let mut waiting: HashMap<u32, &Record> = HashMap::new();
+    let mut calls = Vec::new();
+    for r in records {
+        if let Some(call) = waiting.remove(&r.next_thread) {
+            calls.push((call, r.time + r.length as u64));
+        }
+        let call = r.kind == kind::SYSCALL
+            && r.portal == PortalKind::Channel as u8
+            && r.operation == op::CALL
+            && r.next_thread != r.thread;
+        if call {
+            waiting.insert(r.thread, r);
+        }
+    }
+    calls
+}
+
 pub fn write(records: &[Record], names: &HashMap<u32, String>, out: &mut dyn Write) -> Result<()> {
-    let mut servers = HashMap::new();
+    let servers = servers(records);
     let mut threads = BTreeMap::new();
     let mut cores = BTreeSet::from([0]);
     for r in records {
         cores.insert(r.core);
-        if r.kind == kind::SYSCALL
-            && r.portal == PortalKind::Receive as u8
-            && matches!(r.operation, receive::RECEIVE | receive::REPLY_RECEIVE)
-        {
-            servers.insert(r.detail as u32, r.domain);
-        }
         for (thread, domain) in [(r.thread, r.domain), (r.next_thread, r.next_domain)] {
             if thread != 0 {
                 threads.insert(thread, domain);
@@ -88,10 +119,7 @@ impl Trace<'_> {
     }
 
     fn domain(&self, id: u32) -> String {
-        match self.names.get(&id) {
-            Some(name) => name.clone(),
-            None => format!("domain {}", id & 0xf_ffff),
-        }
+        domain(self.names, id)
     }
 
     fn tracks(&mut self) -> Result<()> {
@@ -205,21 +233,10 @@ impl Trace<'_> {
 
     /// Calls from the caller's last instruction before to its first one afterwards.
     fn calls(&mut self, records: &[Record]) -> Result<()> {
-        let mut waiting: HashMap<u32, &Record> = HashMap::new();
-        for r in records {
-            let end = r.time + r.length as u64;
-            if let Some(call) = waiting.remove(&r.next_thread) {
-                let name = format!("calls {}", self.server(call));
-                let track = (DOMAINS + call.domain as u64, call.thread as u64);
-                self.slice(track, &name, call.time, end)?;
-            }
-            let call = r.kind == kind::SYSCALL
-                && r.portal == PortalKind::Channel as u8
-                && r.operation == 0
-                && r.next_thread != r.thread;
-            if call {
-                waiting.insert(r.thread, r);
-            }
+        for (call, end) in calls(records) {
+            let name = format!("calls {}", self.server(call));
+            let track = (DOMAINS + call.domain as u64, call.thread as u64);
+            self.slice(track, &name, call.time, end)?;
         }
         Ok(())
     }
