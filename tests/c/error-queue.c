@@ -3,11 +3,13 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/icmp6.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -31,7 +33,8 @@ static void queued(const char *what, int fd, size_t room, size_t control_room) {
     char text[200] = {0}, control[256], name[64];
     struct sockaddr_storage to;
     struct iovec piece = {text, room};
-    struct msghdr m = {&to, sizeof to, &piece, 1, control, control_room, 0};
+    /* (The C libraries have its members in other orders.) */
+    struct msghdr m = {.msg_name = &to, .msg_namelen = sizeof to, .msg_iov = &piece, .msg_iovlen = 1, .msg_control = control, .msg_controllen = control_room};
     long count = recvmsg(fd, &m, MSG_ERRQUEUE);
     if (count < 0) {
         say(what, count);
@@ -129,11 +132,73 @@ static void datagrams(int family) {
     int kept = 0;
     char text[8], control[200];
     for (struct iovec piece = {text, sizeof text}; kept < 5000; kept++) {
-        struct msghdr m = {0, 0, &piece, 1, control, sizeof control, 0};
+        struct msghdr m = {.msg_iov = &piece, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
         if (recvmsg(s, &m, MSG_ERRQUEUE) < 0)
             break;
     }
     printf("refused %d, kept some: %d, all: %d\n", refused, kept > 10, kept >= 5000);
+    close(s);
+}
+
+/* So many bytes, for how IP_MTU_DISCOVER stands. */
+static void long_ones(const char *what, int s, struct sockaddr *to, socklen_t size, int level, int option) {
+    static char bytes[70000];
+    for (int way = 0; way < 6; way++) {
+        if (setsockopt(s, level, option, &way, sizeof way)) {
+            say("not so", way);
+            continue;
+        }
+        printf("%s %d: %zd", what, way, sendto(s, bytes, 1400, 0, to, size));
+        printf(" %zd", sendto(s, bytes, 3000, 0, to, size));
+        printf(" %d\n", error_of(s));
+        queued("queue", s, 100, 200);
+        queued("queue", s, 100, 200);
+    }
+}
+
+/* Too long, and not to be cut: the queue says what would fit. */
+static void too_long(int family) {
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } to = {0};
+    int v4 = family == AF_INET, on = 1, way = 2;
+    int level = v4 ? IPPROTO_IP : IPPROTO_IPV6, option = v4 ? IP_RECVERR : IPV6_RECVERR, discover = v4 ? IP_MTU_DISCOVER : IPV6_MTU_DISCOVER;
+    socklen_t size = v4 ? sizeof to.v4 : sizeof to.v6;
+    to.any.sa_family = family;
+    to.v4.sin_port = htons(4321);
+    if (v4)
+        to.v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    else
+        to.v6.sin6_addr = in6addr_loopback;
+    static char bytes[70000];
+    int r = socket(family, SOCK_DGRAM, 0), s = socket(family, SOCK_DGRAM, 0);
+    say("who hears", bind(r, &to.any, size));
+    struct ifreq lo = {.ifr_name = "lo", .ifr_mtu = 1500};
+    say("a smaller MTU", ioctl(s, SIOCSIFMTU, &lo));
+    setsockopt(s, level, discover, &way, sizeof way);
+    say("not asked for", sendto(s, bytes, 3000, 0, &to.any, size));
+    queued("nothing", s, 100, 200);
+    setsockopt(s, level, option, &on, sizeof on);
+    sendto(s, bytes, 3000, 0, &to.any, size);
+    ready("an error", s);
+    queued("why", s, 100, 200);
+    ready("no more", s);
+    long_ones("to", s, &to.any, size, level, discover);
+    say("connect", connect(s, &to.any, size));
+    long_ones("connected", s, 0, 0, level, discover);
+    say("the last byte that fits", send(s, bytes, 1500 - (v4 ? 28 : 48), 0));
+    lo.ifr_mtu = 65536;
+    say("as it was", ioctl(s, SIOCSIFMTU, &lo));
+    if (v4) {
+        way = 1;
+        setsockopt(s, level, discover, &way, sizeof way);
+        say("the longest", send(s, bytes, 65507, 0));
+        say("longer", send(s, bytes, 65508, 0));
+        queued("why", s, 100, 200);
+    }
+    close(r);
     close(s);
 }
 
@@ -188,6 +253,8 @@ static void filters(void) {
 int main(void) {
     datagrams(AF_INET);
     datagrams(AF_INET6);
+    too_long(AF_INET);
+    too_long(AF_INET6);
     filters();
     return 0;
 }

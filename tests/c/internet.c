@@ -467,6 +467,12 @@ static void options(void) {
     option("V6ONLY", v, IPPROTO_IPV6, IPV6_V6ONLY, 1);
     option("HOPS", v, IPPROTO_IPV6, IPV6_UNICAST_HOPS, 9);
     option("TCLASS", v, IPPROTO_IPV6, IPV6_TCLASS, 9);
+    /* Of a connection: who sees a length here thinks that its packets have come by a way of their sender's choice. */
+    unsigned char given[40] = {0};
+    socklen_t some = sizeof given;
+    say("IP_OPTIONS", getsockopt(t, IPPROTO_IP, IP_OPTIONS, given, &some));
+    printf("so many bytes: %u\n", some);
+    say("none of them", setsockopt(t, IPPROTO_IP, IP_OPTIONS, given, 0));
     char name[16] = "";
     say("CONGESTION", setsockopt(t, IPPROTO_TCP, TCP_CONGESTION, "reno", 4));
     say("unknown", setsockopt(t, IPPROTO_TCP, TCP_CONGESTION, "none such", 9));

@@ -3,7 +3,9 @@
 use crate::address::{Address, Endpoint};
 use crate::errors::Fault;
 use crate::hash::Map;
+use crate::interface::Way;
 use crate::internet::Arrived;
+use crate::options::discover;
 use crate::packet::{self, protocol, Header, Packet, Payload};
 use crate::server::{fail, key, Net, Sent, READABLE, WRITABLE};
 use crate::socket::{Socket, State};
@@ -280,7 +282,7 @@ impl Net {
         cx: &mut Context,
         index: u32,
         sent: &Sent,
-    ) -> Answer<(Endpoint, Header, crate::interface::Way)> {
+    ) -> Answer<(Endpoint, Header, Way)> {
         let socket = self.socket_mut(index)?;
         let to = match sent.to.or(socket.remote) {
             Some(to) => to,
@@ -351,6 +353,33 @@ impl Net {
         Ok((Endpoint::new(destination, to.port), header, way))
     }
 
+    /// May a packet with so many bytes behind its header leave this way? It may be cut on its way (of IPv4) as IP_MTU_DISCOVER says; what is too long is
+    /// refused, and the queue of errors says what fits.
+    pub(crate) fn measure(
+        &mut self,
+        cx: &mut Context,
+        index: u32,
+        (to, way): (&Endpoint, &Way),
+        header: &mut Header,
+        length: usize,
+    ) -> Answer<()> {
+        let (v4, total) = (header.is_v4(), header.length() + length);
+        let fits = total <= way.mtu as usize;
+        let never_cut = |discover| matches!(discover, discover::DO | discover::PROBE);
+        let discover = self.socket(index)?.options.mtu_discover;
+        header.whole = never_cut(discover) || discover == discover::WANT && fits;
+        let most = match v4 {
+            _ if never_cut(discover) || discover == discover::INTERFACE => way.mtu,
+            true => u32::from(u16::MAX),
+            // A payload's length has 16 bits.
+            false => way.mtu.max(packet::IPV6 as u32 + u32::from(u16::MAX)),
+        };
+        if total <= most as usize {
+            return Ok(());
+        }
+        self.too_long(cx, index, *to, way.mtu.min(most))
+    }
+
     pub(crate) fn send_datagram(
         &mut self,
         cx: &mut Context,
@@ -362,16 +391,10 @@ impl Net {
             return fail(EMSGSIZE);
         }
         let (to, mut header, way) = self.sending(cx, index, sent)?;
-        // What does not fit goes in pieces (of IPv4), as on Linux without IP_PMTUDISC_DO.
-        header.whole &= header.length() + HEADER + length <= way.mtu as usize;
         if to.port == 0 {
             return fail(EINVAL);
         }
-        if header.is_v4() && length > 65_535 - HEADER - packet::IPV4
-            || header.length() + HEADER + length > way.mtu.max(65_575) as usize
-        {
-            return fail(EMSGSIZE);
-        }
+        self.measure(cx, index, (&to, &way), &mut header, HEADER + length)?;
         let port = self.socket(index)?.local.port;
         let identification = self.next_identification();
         let packet = Packet::new(&header, HEADER + length, identification);

@@ -1,4 +1,5 @@
-//! The queue of errors of a datagram socket (IP_RECVERR, ip(7)): what ICMP said of packets that it sent, with the packet's text and who said it.
+//! The queue of errors of a datagram socket (IP_RECVERR, ip(7)): what ICMP said of packets that it sent, with the packet's text and who said it; and which of
+//! them this machine refused, because they were too long and may not be cut.
 //!
 //! An error is on the account of who made the socket, and has its part of the room that SO_RCVBUF gives. A socket that did not ask for the queue hears only of
 //! errors that last, and only if it is connected.
@@ -7,6 +8,7 @@ use crate::address::{Address, Endpoint};
 use crate::internet::Arrived;
 use crate::packet::protocol;
 use crate::server::{fail, key, Net, READABLE, WRITABLE};
+use crate::socket::Socket;
 use alloc::vec::Vec;
 use cairn_idl::errno::*;
 use cairn_idl::net::{msg, with, INET, INET6};
@@ -19,7 +21,8 @@ use cairn_tcp::secret::Ends;
 const HEADER: usize = 8;
 /// What one costs beside its text.
 const OVERHEAD: usize = 256;
-/// SO_EE_ORIGIN_ICMP, SO_EE_ORIGIN_ICMP6.
+/// SO_EE_ORIGIN_LOCAL, SO_EE_ORIGIN_ICMP, SO_EE_ORIGIN_ICMP6.
+const ORIGIN_LOCAL: u8 = 1;
 const ORIGIN_V4: u8 = 2;
 const ORIGIN_V6: u8 = 3;
 
@@ -30,8 +33,8 @@ pub(crate) struct Told {
     pub code: u8,
     /// Of one that is too long: the MTU. Of a wrong header: where in it.
     pub info: u32,
-    /// Who says so.
-    pub offender: Address,
+    /// Who says so. None: this machine, before it was sent.
+    pub offender: Option<Address>,
 }
 
 /// An error that waits.
@@ -50,7 +53,7 @@ impl Told {
             kind: head[0],
             code: head[1],
             info,
-            offender: arrived.header.source,
+            offender: Some(arrived.header.source),
         }
     }
 
@@ -141,34 +144,74 @@ impl Net {
         if !mine || peer.is_some_and(|peer| peer.address != to.address) {
             return;
         }
-        let (payer, room) = (socket.payer, socket.options.receive_buffer as usize);
         if socket.options.wants_errors(v4) {
-            let cost = OVERHEAD + text.len();
-            let Some(queue) = socket.queue_mut() else {
-                return;
-            };
-            let mut copy = Vec::new();
-            if queue.bytes + cost <= room
-                && copy.try_reserve_exact(text.len()).is_ok()
-                && queue.faults.try_reserve(1).is_ok()
-                && cx.charge(payer, cost).is_ok()
-            {
-                copy.extend_from_slice(text);
-                queue.bytes += cost;
-                queue.faults.push_back(Fault {
-                    text: copy,
-                    to,
-                    errno: errno as u8,
-                    told,
-                    cost,
-                });
-            }
+            Net::keep_fault(cx, socket, (told, errno), to, text);
         } else if !lasts || peer.is_none() {
             return;
         }
         socket.error = errno;
         cx.wake(key(index, READABLE));
         cx.wake(key(index, WRITABLE));
+    }
+
+    /// Put it into the queue, if there is room.
+    fn keep_fault(
+        cx: &mut Context,
+        socket: &mut Socket,
+        (told, errno): (Told, i64),
+        to: Endpoint,
+        text: &[u8],
+    ) {
+        let (payer, room) = (socket.payer, socket.options.receive_buffer as usize);
+        let cost = OVERHEAD + text.len();
+        let Some(queue) = socket.queue_mut() else {
+            return;
+        };
+        let mut copy = Vec::new();
+        if queue.bytes + cost <= room
+            && copy.try_reserve_exact(text.len()).is_ok()
+            && queue.faults.try_reserve(1).is_ok()
+            && cx.charge(payer, cost).is_ok()
+        {
+            copy.extend_from_slice(text);
+            queue.bytes += cost;
+            queue.faults.push_back(Fault {
+                text: copy,
+                to,
+                errno: errno as u8,
+                told,
+                cost,
+            });
+        }
+    }
+
+    /// A packet of a datagram socket is refused, since it is too long: its queue says what would have fitted. (SO_ERROR does not: the call is told.)
+    pub(crate) fn too_long<T>(
+        &mut self,
+        cx: &mut Context,
+        index: u32,
+        to: Endpoint,
+        mtu: u32,
+    ) -> Answer<T> {
+        let socket = self.socket_mut(index)?;
+        let v4 = to.address.is_v4();
+        if socket.options.wants_errors(v4) {
+            let told = Told {
+                kind: 0,
+                code: 0,
+                info: mtu,
+                offender: None,
+            };
+            // As on Linux: of IPv4 only a connected socket has a port there.
+            let port = match v4 {
+                true => socket.remote.map_or(0, |remote| remote.port),
+                false => to.port,
+            };
+            let to = Endpoint::new(to.address, port);
+            Net::keep_fault(cx, socket, (told, EMSGSIZE), to, &[]);
+            cx.wake(key(index, READABLE));
+        }
+        fail(EMSGSIZE)
     }
 
     /// Take out the oldest error.
@@ -202,10 +245,15 @@ impl Net {
         };
         let socket = self.socket_mut(index)?;
         let next = socket.queue_mut().and_then(|queue| queue.faults.front());
-        // SO_ERROR goes with the queue.
-        socket.error = next.map_or(0, |next| i64::from(next.errno));
-        let offender = fault.told.offender;
-        let v4 = offender.is_v4();
+        // SO_ERROR goes with the queue, but for what this machine itself said.
+        let next = next.filter(|next| next.told.offender.is_some());
+        let next = next.map(|next| i64::from(next.errno));
+        if next.is_some() || fault.told.offender.is_some() {
+            socket.error = next.unwrap_or(0);
+        }
+        let v4 = fault.told.offender.unwrap_or(fault.to.address).is_v4();
+        let nobody = if v4 { Address::ANY_V4 } else { Address::ANY };
+        let offender = fault.told.offender.unwrap_or(nobody);
         let count = fault.text.len().min(length);
         let cut = if count < fault.text.len() {
             msg::TRUNC
@@ -216,7 +264,11 @@ impl Net {
         let family = self.socket(index)?.family;
         let port = u64::from(fault.to.port) | family << 16;
         let [offender_low, offender_high] = offender.words();
-        let origin = if v4 { ORIGIN_V4 } else { ORIGIN_V6 };
+        let origin = match fault.told.offender {
+            None => ORIGIN_LOCAL,
+            Some(_) if v4 => ORIGIN_V4,
+            Some(_) => ORIGIN_V6,
+        };
         let more = u64::from(fault.told.info)
             | u64::from(fault.told.kind) << 32
             | u64::from(fault.told.code) << 40
@@ -252,7 +304,7 @@ mod tests {
             kind,
             code,
             info: 0,
-            offender: Address::ANY,
+            offender: None,
         };
         assert_eq!(told(3, 3).errno(true), (ECONNREFUSED, true));
         assert_eq!(told(3, 1).errno(true), (EHOSTUNREACH, false));

@@ -243,6 +243,74 @@ fn within(value: i32, least: i32, most: i32) -> Answer<u32> {
     }
 }
 
+/// As TCP_CONGESTION has it, with its end.
+pub(crate) fn algorithm_name(algorithm: Algorithm) -> &'static [u8] {
+    match algorithm {
+        Algorithm::Cubic => b"cubic\0",
+        _ => b"reno\0",
+    }
+}
+
+/// Ways of IP_MTU_DISCOVER (ip(7)): no packet is marked as one that is not to be cut; those that fit; all, and what does not fit is refused; the same without
+/// regard to what was learnt of the way; all that leave by the interface's MTU.
+pub(crate) mod discover {
+    pub const WANT: u32 = 1;
+    pub const DO: u32 = 2;
+    pub const PROBE: u32 = 3;
+    pub const INTERFACE: u32 = 4;
+}
+
+/// Bytes of `struct tcp_info`.
+const INFO: usize = 232;
+
+/// `struct tcp_info` of a connection, or of a socket that has none.
+pub(crate) fn tcp_info(info: Option<cairn_tcp::connection::Info>, listens: bool) -> [u8; INFO] {
+    let mut bytes = [0; INFO];
+    let mut word = |at: usize, value: u32| bytes[at..at + 4].copy_from_slice(&value.to_ne_bytes());
+    let Some(info) = info else {
+        bytes[0] = if listens { 10 } else { 7 };
+        return bytes;
+    };
+    let micros = |time: cairn_tcp::time::Micros| time.min(u64::from(u32::MAX)) as u32;
+    word(8, micros(info.rto));
+    word(12, 40_000);
+    word(16, info.snd_mss);
+    word(20, info.rcv_mss);
+    word(24, info.out);
+    word(28, info.sacked);
+    word(32, info.lost);
+    word(36, info.retrans);
+    word(60, info.path_mss + 40);
+    word(64, info.rcv_threshold);
+    word(68, micros(info.rtt));
+    word(72, micros(info.rtt_variation));
+    word(76, info.snd_threshold);
+    word(80, info.snd_window);
+    word(84, info.announced_mss);
+    word(88, 3);
+    word(96, info.rcv_space);
+    word(100, info.total_retransmits);
+    word(136, info.segments_out);
+    word(140, info.segments_in);
+    word(144, info.not_sent);
+    word(148, micros(info.least_rtt));
+    word(192, info.delivered);
+    word(228, info.peer_window);
+    bytes[120..128].copy_from_slice(&info.bytes_acked.to_ne_bytes());
+    bytes[128..136].copy_from_slice(&info.bytes_received.to_ne_bytes());
+    bytes[0] = state_number(info.state);
+    bytes[1] = info.stage as u8;
+    bytes[2] = info.retransmits;
+    bytes[3] = info.probes;
+    bytes[4] = info.backoff;
+    bytes[5] = info.timestamps as u8
+        | (info.sack as u8) << 1
+        | (info.scaling as u8) << 2
+        | (info.ecn as u8) << 3;
+    bytes[6] = info.snd_shift | info.rcv_shift << 4;
+    bytes
+}
+
 impl Net {
     pub(crate) fn get_option<'a>(&'a mut self, cx: &mut Context, index: u32) -> Answer<Reply<'a>> {
         let option = cx.request.words[1];
@@ -256,7 +324,7 @@ impl Net {
             IP => [u64::from(self.get_ip_option(index, number)?), 0],
             IPV6 => [u64::from(self.get_ipv6_option(index, number)?), 0],
             TCP if self.socket(index)?.is_stream() => {
-                [u64::from(self.get_tcp_option(cx, index, number)?), 0]
+                [u64::from(self.get_tcp_option(index, number)?), 0]
             }
             RAW_LEVEL | ICMP_V6 if self.socket(index)?.is_raw() => {
                 [u64::from(self.get_filter(index, level, number)?), 0]
@@ -384,7 +452,7 @@ impl Net {
         })
     }
 
-    fn get_tcp_option(&mut self, cx: &mut Context, index: u32, number: u32) -> Answer<u32> {
+    fn get_tcp_option(&mut self, index: u32, number: u32) -> Answer<u32> {
         let socket = self.socket(index)?;
         let options = socket.options;
         let stream = match socket.state {
@@ -409,15 +477,12 @@ impl Net {
             11 => {
                 let listens = socket.listener().is_some();
                 let info = stream.map(|stream| stream.block.info());
-                self.put_info(cx, info, listens);
+                self.scratch.extend_from_slice(&tcp_info(info, listens));
                 0
             }
             12 => options.quick_ack as u32,
             13 => {
-                let name: &[u8] = match options.algorithm {
-                    Algorithm::Cubic => b"cubic",
-                    _ => b"reno",
-                };
+                let name = algorithm_name(options.algorithm);
                 self.scratch.extend_from_slice(name);
                 self.scratch.resize(16, 0);
                 0
@@ -432,61 +497,6 @@ impl Net {
             },
             _ => return fail(ENOPROTOOPT),
         })
-    }
-
-    /// `struct tcp_info`.
-    fn put_info(
-        &mut self,
-        _: &mut Context,
-        info: Option<cairn_tcp::connection::Info>,
-        listens: bool,
-    ) {
-        let mut bytes = [0u8; 232];
-        let mut word =
-            |at: usize, value: u32| bytes[at..at + 4].copy_from_slice(&value.to_ne_bytes());
-        let Some(info) = info else {
-            bytes[0] = if listens { 10 } else { 7 };
-            self.scratch.extend_from_slice(&bytes);
-            return;
-        };
-        let micros = |time: cairn_tcp::time::Micros| time.min(u64::from(u32::MAX)) as u32;
-        word(8, micros(info.rto));
-        word(12, 40_000);
-        word(16, info.snd_mss);
-        word(20, info.rcv_mss);
-        word(24, info.out);
-        word(28, info.sacked);
-        word(32, info.lost);
-        word(36, info.retrans);
-        word(60, info.path_mss + 40);
-        word(64, info.rcv_threshold);
-        word(68, micros(info.rtt));
-        word(72, micros(info.rtt_variation));
-        word(76, info.snd_threshold);
-        word(80, info.snd_window);
-        word(84, info.announced_mss);
-        word(88, 3);
-        word(96, info.rcv_space);
-        word(100, info.total_retransmits);
-        word(136, info.segments_out);
-        word(140, info.segments_in);
-        word(144, info.not_sent);
-        word(148, micros(info.least_rtt));
-        word(192, info.delivered);
-        word(228, info.peer_window);
-        bytes[120..128].copy_from_slice(&info.bytes_acked.to_ne_bytes());
-        bytes[128..136].copy_from_slice(&info.bytes_received.to_ne_bytes());
-        bytes[0] = state_number(info.state);
-        bytes[1] = info.stage as u8;
-        bytes[2] = info.retransmits;
-        bytes[3] = info.probes;
-        bytes[4] = info.backoff;
-        bytes[5] = info.timestamps as u8
-            | (info.sack as u8) << 1
-            | (info.scaling as u8) << 2
-            | (info.ecn as u8) << 3;
-        bytes[6] = info.snd_shift | info.rcv_shift << 4;
-        self.scratch.extend_from_slice(&bytes);
     }
 
     pub(crate) fn set_option<'a>(&mut self, cx: &mut Context, index: u32) -> Answer<Reply<'a>> {

@@ -116,15 +116,12 @@ impl Net {
         if !raw && length < ECHO {
             return fail(EINVAL);
         }
-        let (_, header, way) = self.sending(cx, index, sent)?;
-        let header = Header {
+        let (to, header, way) = self.sending(cx, index, sent)?;
+        let mut header = Header {
             protocol: number,
-            whole: false,
             ..header
         };
-        if header.length() + length > way.mtu as usize {
-            return fail(EMSGSIZE);
-        }
+        self.measure(cx, index, (&to, &way), &mut header, length)?;
         let port = self.socket(index)?.local.port;
         let identification = self.next_identification();
         let packet = Packet::new(&header, length, identification);

@@ -40,7 +40,7 @@ all = []
 for i in range(300):
     s = socket.socket(); s.settimeout(0.5); s.connect(("127.0.0.1", 11211)); all.append(s)
 print(len(all))'
-say 'statistics' "$at" 'stats\r\n' '|' grep -c STAT
+check 'statistics' sh -c "printf 'stats\\r\\n' | timeout 10 nc -N $at | grep -c STAT"
 kill -INT "$server"; wait "$server"; echo "its end: $?"
 background memcached -u root -s "$PWD/sock" -a 777; exists sock
 check 'a local socket' sh -c "printf 'set a 0 0 1\r\nx\r\nget a\r\n' | timeout 10 nc -N -U $PWD/sock | tr -d '\r'"

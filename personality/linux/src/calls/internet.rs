@@ -226,6 +226,8 @@ const IP_RECVERR: i32 = 11;
 const IPV6_RECVERR: i32 = 25;
 /// `struct sock_extended_err`
 const EXTENDED: usize = 16;
+/// SO_EE_ORIGIN_LOCAL.
+const ORIGIN_LOCAL: u8 = 1;
 const IPV6_PKTINFO: i32 = 50;
 const IPV6_HOPLIMIT: i32 = 52;
 const IPV6_TCLASS: i32 = 67;
@@ -354,7 +356,10 @@ pub(super) fn receive_message(
         data[8..12].copy_from_slice(&info);
         let family = if v4 { INET } else { INET6 };
         let (offender, length) = structure(Name([words[5], words[6], family << 16]));
-        data[EXTENDED..].copy_from_slice(&offender);
+        // (Nobody, if this machine itself says so.)
+        if origin != ORIGIN_LOCAL {
+            data[EXTENDED..].copy_from_slice(&offender);
+        }
         match v4 {
             true => put(IP, IP_RECVERR, &data[..EXTENDED + length])?,
             false => put(IPV6, IPV6_RECVERR, &data[..EXTENDED + length])?,
@@ -412,6 +417,7 @@ const TCP: u64 = 6;
 const TCP_CONGESTION: u64 = 13;
 const ICMP_V6: u64 = 58;
 const ICMP6_FILTER: u64 = 1;
+const IP_OPTIONS: u64 = 4;
 /// `struct icmp6_filter`
 const FILTER: usize = 32;
 
@@ -441,7 +447,8 @@ pub fn get_option(
             put(8, &(words[1] % 1_000_000_000 / 1000).to_ne_bytes());
             16
         }
-        (1, SO_BINDTODEVICE) => 0,
+        // There are none, and `sshd` ends a connection that has some.
+        (1, SO_BINDTODEVICE) | (0, IP_OPTIONS) => 0,
         // A byte, for who has room for no more.
         (0, _) if (1..4).contains(&room) && words[1] < 256 => {
             put(0, &[words[1] as u8]);
@@ -485,6 +492,8 @@ pub fn set_option(
             let request = Request::new(&words).out(&bytes[..length]);
             return request.call(file.slot()).map(|_| ());
         }
+        // None are wanted.
+        (0, IP_OPTIONS) if length == 0 => return Ok(()),
         (1, SO_LINGER) if length < 8 => return Err(EINVAL),
         (1, SO_LINGER) => {
             let [on, seconds] = user::read::<[i32; 2]>(address)?;

@@ -3,9 +3,10 @@
 
 use super::message::{flag, word, Builder, Message};
 use super::{Outcome, To, What};
+use crate::options::{algorithm_name, tcp_info};
 use crate::packet::protocol;
 use crate::server::Net;
-use crate::socket::Socket;
+use crate::socket::{Socket, State};
 use cairn_idl::errno::*;
 
 /// SOCK_DIAG_BY_FAMILY.
@@ -16,7 +17,9 @@ const INET: u8 = 2;
 const INET6: u8 = 10;
 /// AF_MAX.
 const FAMILIES: u8 = 46;
-/// Attributes: SHUTDOWN, SKV6ONLY.
+/// Attributes: INFO, CONG, SHUTDOWN, SKV6ONLY.
+const INFO: u16 = 2;
+const ALGORITHM: u16 = 4;
 const SHUTDOWN: u16 = 8;
 const ONLY_V6: u16 = 11;
 const LISTEN: u8 = 10;
@@ -26,6 +29,8 @@ const LISTEN: u8 = 10;
 pub(crate) struct Asked {
     stream: bool,
     v4: bool,
+    /// A bit for each attribute, from the first on.
+    further: u8,
     /// A bit for each state.
     states: u32,
 }
@@ -59,6 +64,7 @@ impl Net {
         Ok(Outcome::Dump(What::Sockets(Asked {
             stream,
             v4: family == INET,
+            further: body[2],
             states: word(body, 4),
         })))
     }
@@ -104,8 +110,26 @@ impl Net {
                     if !asked.v4 {
                         to.attribute(ONLY_V6, &[u8::from(socket.options.only_v6)]);
                     }
+                    self.put_details(to, asked, socket);
                 }
             })
         })
+    }
+
+    /// What `ss -i` shows of a stream.
+    fn put_details(&self, to: &mut Builder, asked: &Asked, socket: &Socket) {
+        let wanted = |attribute: u16| asked.stream && asked.further >> (attribute - 1) & 1 != 0;
+        if wanted(INFO) {
+            let stream = match socket.state {
+                State::Stream(at) => self.streams.get(at),
+                _ => None,
+            };
+            let info = stream.map(|stream| stream.block.info());
+            to.attribute(INFO, &tcp_info(info, socket.listener().is_some()));
+        }
+        if wanted(ALGORITHM) {
+            let name = algorithm_name(socket.options.algorithm);
+            to.attribute(ALGORITHM, name);
+        }
     }
 }

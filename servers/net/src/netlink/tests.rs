@@ -375,6 +375,14 @@ fn sockets_are_told_of() {
         (&first[8..12], word(first, 60), word(first, 64)),
         (&[127, 0, 0, 1][..], 9, 1000)
     );
+    // With details (`ss -i`): INFO and CONG.
+    asked[2] = 1 << 1 | 1 << 3;
+    let detailed = dump(&mut b, s, 20, &asked);
+    assert_eq!(detailed.len(), 1000);
+    let further = Attributes::behind(&detailed[0].1, 72).unwrap();
+    let info = further.get(2).map(|info| (info.len(), info[0]));
+    assert_eq!(info, Some((232, 10)));
+    assert_eq!(further.get(4), Some(&b"cubic\0"[..]));
     asked[4..8].fill(0);
     assert!(dump(&mut b, s, 20, &asked).is_empty());
     asked[0] = 1;
