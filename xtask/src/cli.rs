@@ -5,6 +5,7 @@ use crate::disk::{self, Disk};
 use crate::link::{self, Net};
 use crate::powercut::Workload;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 #[derive(Parser)]
@@ -249,12 +250,24 @@ pub struct Machine {
     /// Append the lines of FILE to Cairn's manifest; the components that they name are built and put into the boot archive
     #[arg(long, value_name = "FILE")]
     pub with: Option<PathBuf>,
+    /// FILE of --with is the whole manifest: nothing of the standard system runs that it does not name
+    #[arg(long, requires = "with")]
+    pub only: bool,
     /// Show the nucleus's log (Linux: the kernel's) on standard error
     #[arg(short, long)]
     pub verbose: bool,
     /// Where QEMU tells which blocks of instructions it executes, and in which range of addresses (in its notation)
     #[arg(skip)]
     pub executed: Option<(PathBuf, String)>,
+}
+
+/// `help COMMAND --help` is `help COMMAND`.
+pub fn without_help_for_help(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut words: Vec<OsString> = words.collect();
+    if words.get(1).is_some_and(|word| word == "help") {
+        words.retain(|word| word != "--help" && word != "-h");
+    }
+    words
 }
 
 impl Machine {
@@ -278,6 +291,7 @@ impl Machine {
             net: Vec::new(),
             pcap: None,
             with: None,
+            only: false,
             verbose: false,
             executed: None,
         }
@@ -617,6 +631,17 @@ const LEAST_MEMORY: u64 = 24 << 20;
 mod tests {
     use super::*;
     use clap::CommandFactory;
+
+    #[test]
+    fn help_has_no_help_of_its_own() {
+        let read = |line: &str| {
+            let words = without_help_for_help(line.split(' ').map(OsString::from));
+            words.join(&OsString::from(" ")).into_string().unwrap()
+        };
+        assert_eq!(read("cairn help --help"), "cairn help");
+        assert_eq!(read("cairn help exec -h"), "cairn help exec");
+        assert_eq!(read("cairn exec -- ls --help"), "cairn exec -- ls --help");
+    }
 
     #[test]
     fn the_command_line_is_consistent() {

@@ -4,11 +4,12 @@
 //! waits for the others to send, so credit always arrives. Every wait of the caller ends: by an answer, by the machine's end, by a panic in the log, or by time.
 
 use crate::cli::Machine;
+use crate::image;
 use crate::log::Log;
 use crate::machine::{self, Boot};
 use crate::progress::Step;
 use crate::verdict::Failure;
-use anyhow::{anyhow, Context, Result};
+use anyhow::{anyhow, bail, Context, Result};
 use cairn_hostlink::{encode, guest, host, Decoder, Ended, Frame, Spec, HEAD, HOST_PAYLOAD, MAGIC};
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -156,6 +157,9 @@ impl Guest {
         machine: &Machine,
         deterministic: bool,
     ) -> Result<Result<Guest, Failure>> {
+        if machine.only && !image::manifest(machine)?.1.has_processes() {
+            bail!("without `proc` in its manifest the system runs no commands: `./cairn run` boots it");
+        }
         let socket = std::env::temp_dir().join(format!(
             "cairn-{}-{}.link",
             std::process::id(),

@@ -5,7 +5,7 @@ use crate::build::{self, System};
 use crate::cli::{Machine, Root};
 use crate::{composition, packages, places};
 use anyhow::{Context, Result};
-use cairn_manifest::{Manifest, Registers};
+use cairn_manifest::{Component, Manifest, Registers};
 use std::fs;
 use std::path::Path;
 
@@ -146,6 +146,13 @@ pub fn manifest(machine: &Machine) -> Result<(String, Manifest)> {
         String::from_utf8(read(path)?).with_context(|| format!("{} is not text", path.display()))
     };
     let standard = text(&places::root().join("system/system.toml"))?;
+    if let (Some(with), true) = (with, machine.only) {
+        let own = text(with)?;
+        return match cairn_manifest::parse(&own) {
+            Ok(parsed) => Ok((own, parsed)),
+            Err(invalid) => anyhow::bail!("{}: {}", with.display(), invalid.0),
+        };
+    }
     let mut manifest = composition::with_devices(&standard, machine)?;
     if let Some(with) = with {
         manifest.push('\n');
@@ -167,9 +174,13 @@ pub fn manifest(machine: &Machine) -> Result<(String, Manifest)> {
 
 /// The whole boot archive of Cairn, of the standard components and those that `--with`, a file with further lines for the manifest, names.
 pub fn cairn(system: &System, machine: &Machine) -> Result<Archive> {
-    let mut archive = root(&system.guest_init, machine)?;
     let with = machine.with.as_deref();
     let (manifest, parsed) = manifest(machine)?;
+    // Without processes nobody reads files.
+    let mut archive = match parsed.has_processes() {
+        true => root(&system.guest_init, machine)?,
+        false => Archive::default(),
+    };
     let mut further: Vec<(String, Registers)> = Vec::new();
     let filesystems = parsed.filesystems.iter();
     let filesystems = filesystems.map(|line| (&line.binary, line.registers));
@@ -194,6 +205,10 @@ pub fn cairn(system: &System, machine: &Machine) -> Result<Archive> {
         .iter()
         .chain(&build::further(&further, with.and_then(Path::parent))?)
     {
+        let is_named = |c: &Component| c.binary.strip_prefix("/cairn/") == Some(name);
+        if !parsed.has_processes() && name != "init" && !parsed.components.iter().any(is_named) {
+            continue;
+        }
         archive.file(&format!("cairn/{name}"), 0o755, read(file)?);
     }
     archive.file("cairn/system.toml", 0o644, manifest.into_bytes());

@@ -50,7 +50,7 @@ use std::panic;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let cli = cli::Cli::parse();
+    let cli = cli::Cli::parse_from(cli::without_help_for_help(std::env::args_os()));
     quiet_without_reader();
     match dispatch(cli.command) {
         Ok(code) => ExitCode::from(code),

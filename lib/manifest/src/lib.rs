@@ -27,6 +27,8 @@ pub struct Manifest {
     /// Started in this order.
     #[serde(rename = "component")]
     pub components: Vec<Component>,
+    /// Of a system with `proc`, which has Linux processes.
+    #[serde(default)]
     pub first: First,
     /// File systems that mount(2) can mount.
     #[serde(default, rename = "filesystem")]
@@ -93,6 +95,17 @@ pub struct First {
 
 fn yes() -> bool {
     true
+}
+
+impl Default for First {
+    fn default() -> First {
+        First {
+            path: String::new(),
+            arguments: Vec::new(),
+            environment: Vec::new(),
+            writable_code: true,
+        }
+    }
 }
 
 /// One line of the composition.
@@ -373,7 +386,24 @@ impl Manifest {
                 "the first component must be `vm`: every other one gets its memory from it".into(),
             ));
         }
-        Ok(())
+        match (self.has_processes(), self.first.path.is_empty()) {
+            (true, true) => Err(Invalid(
+                "there is `proc` and no [first]: path = … there names the first Linux process"
+                    .into(),
+            )),
+            (false, false) => Err(Invalid(
+                "[first] needs `proc`, which makes Linux processes".into(),
+            )),
+            (false, _) if self.components.iter().any(|c| !c.mounts.is_empty()) => Err(Invalid(
+                "mounts need `proc`, which knows the names of files".into(),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Are there Linux processes, and names of files? Without `proc` a system is its components and nothing else.
+    pub fn has_processes(&self) -> bool {
+        self.component("proc").is_some()
     }
 
     pub fn component(&self, name: &str) -> Option<usize> {
@@ -656,12 +686,16 @@ mod tests {
         portals = { ports = { ports = [1016, 8] }, irq = { interrupt = 4 }, vm = { to = "vm" } }
         device-memory = { registers = [0xfe000000, 0x2000] }
         mounts = [{ prefix = "/dev", fstype = "devfs" }, { prefix = "tty:", fstype = "tty", badge = 3 }]
+        [[component]]
+        name = "proc"
+        binary = "/cairn/proc"
+        priority = 150
     "#;
 
     #[test]
     fn a_manifest_says_what_each_component_may_touch() {
         let m = parse(SMALL).unwrap();
-        assert_eq!(m.components.len(), 2);
+        assert_eq!(m.components.len(), 3);
         let uart = &m.components[1];
         assert_eq!(uart.restart, Restart::Always);
         assert_eq!(uart.portals["ports"], Grant::Ports { ports: (0x3f8, 8) });
@@ -783,6 +817,21 @@ mod tests {
             let Invalid(why) = parse(&SMALL.replacen(from, to, 1)).unwrap_err();
             assert!(why.contains(word), "{why}");
         }
+    }
+
+    #[test]
+    fn a_system_without_processes_has_no_first_one() {
+        let alone = include_str!("../../../sdk/examples/alone/alone.toml");
+        assert!(!parse(alone).unwrap().has_processes());
+        let first = "[first]\npath = \"/sbin/init\"\n";
+        let why = |text: &str| parse(text).unwrap_err().0;
+        assert!(why(&format!("{first}{alone}")).contains("needs `proc`"));
+        let mounts = "mounts = [{ prefix = \"/x\", fstype = \"x\" }]";
+        assert!(why(&format!("{alone}{mounts}")).contains("mounts need `proc`"));
+        let system = include_str!("../../../system/system.toml");
+        assert!(parse(system).unwrap().has_processes());
+        let path = "path = \"/sbin/init\"";
+        assert!(why(&system.replacen(path, "path = \"\"", 1)).contains("[first]"));
     }
 
     #[test]

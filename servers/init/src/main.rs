@@ -82,8 +82,10 @@ fn start(boot: &first_memory::Boot) -> Result<Watch, String> {
         mounts: Mounts::default(),
         due: Vec::new(),
     };
-    mount_all(&mut watch)?;
-    first_process(&watch.manifest, &watch.components)?;
+    if watch.manifest.has_processes() {
+        mount_all(&mut watch)?;
+        first_process(&watch.manifest, &watch.components)?;
+    }
     Ok(watch)
 }
 

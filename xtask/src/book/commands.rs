@@ -160,6 +160,8 @@ fn is_plain(exec: &Exec) -> bool {
         net,
         pcap,
         with,
+        // It needs `with`.
+        only: _,
         verbose: _,
         executed: _,
     } = &exec.machine;

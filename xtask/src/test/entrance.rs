@@ -40,6 +40,7 @@ pub fn run(report: &Report) -> Result<()> {
     for (name, needs_gdb, test) in [
         ("entrance/head", false, head as fn() -> Result<Verdict>),
         ("entrance/trace", false, trace),
+        ("entrance/alone", false, alone),
         ("entrance/disks", false, disks),
         ("entrance/package", false, package),
         ("entrance/window", false, super::window::window),
@@ -69,6 +70,24 @@ fn there_is_gdb() -> bool {
         .stderr(Stdio::null())
         .status();
     there.is_ok()
+}
+
+/// A system of `vm` and one component, whose end is the machine's.
+fn alone() -> Result<Verdict> {
+    let file = places::root().join("sdk/examples/alone/alone.toml");
+    let with = ["--only", "--with", &file.display().to_string()].map(str::to_string);
+    let words: Vec<&str> = with.iter().map(String::as_str).collect();
+    let (_, said, status) = ourselves(&[&["run", "--headless", "-v"], &words[..]].concat())?;
+    let domains = said.matches("` is domain ").count();
+    if !said.contains("alone: nothing else is here") || domains != 2 || status == Some(0) {
+        let what = format!("{domains} components, the end is {status:?}:\n{said}");
+        return Ok(Err(what));
+    }
+    let (_, said, _) = ourselves(&[&["exec"], &words[..], &["--", "true"]].concat())?;
+    Ok(match said.contains("runs no commands") {
+        true => Ok(()),
+        false => Err(format!("exec says: {said}")),
+    })
 }
 
 /// Nobody reads what is printed: `./cairn` ends as other programs do then, and says nothing.
