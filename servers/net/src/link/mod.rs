@@ -124,7 +124,8 @@ impl Net {
             return;
         };
         let before = interface.flags;
-        let carrier = interface.device().is_some_and(|device| device.is_up());
+        // (`lo` has always one.)
+        let carrier = interface.device().is_none_or(|device| device.is_up());
         let up = carrier && before & flag::UP != 0;
         interface.flags = before & !CARRIER | if up { CARRIER } else { 0 };
         if interface.flags != before {

@@ -126,9 +126,9 @@ fn put_link(to: &mut Builder, interface: &Interface, change: u32) {
     to.number(13, 1000);
     // IF_OPER_: unknown, up, down.
     let state = match (interface.is_loopback(), up) {
-        (true, _) => 0,
+        (true, true) => 0,
         (false, true) => 6,
-        (false, false) => 2,
+        (_, false) => 2,
     };
     to.attribute(16, &[state]);
     to.attribute(17, &[0]);

@@ -204,6 +204,23 @@ fn only_who_may_changes_something() {
 }
 
 #[test]
+fn lo_goes_down_and_is_as_before_when_it_comes_back() {
+    let mut b = bench(SYSTEM);
+    let s = socket(&mut b, ROUTE);
+    let flags = |b: &Bench<Net>| b.server.interfaces.get(LOOPBACK).unwrap().flags;
+    let before = flags(&b);
+    for (up, wanted) in [(0u8, iff::LOOPBACK), (1, before)] {
+        let change = request(16, flag::ACK, |to| {
+            to.put(&[0; 4]);
+            to.put(&1u32.to_ne_bytes());
+            to.put(&[up, 0, 0, 0, 1, 0, 0, 0]);
+        });
+        assert_eq!(ask(&mut b, s, &change), 0);
+        assert_eq!(flags(&b), wanted);
+    }
+}
+
+#[test]
 fn addresses_and_routes_come_and_go_and_are_told_of() {
     let mut b = bench(SYSTEM);
     let number =
