@@ -339,9 +339,18 @@ impl<A: Arch> Kernel<A> {
         }
         match operation {
             domain::THREAD_CREATE => self.domain_thread_create(t, d, w),
-            domain::PORTAL_PUT => {
-                let put = self.own_entry(t, w[0])?;
-                if !put.may(rights::PASS) || crate::portal::is_bound(put.kind()) {
+            domain::PORTAL_PUT | domain::PORTAL_TAKE => {
+                let here = self.threads[t].domain;
+                let takes = operation == domain::PORTAL_TAKE;
+                let (from, to) = if takes { (d, here) } else { (here, d) };
+                let table = &self.domains[from].table;
+                let source = table.target(w[0]).ok_or(Error::BadPortal)?;
+                // Others' rights to call can be taken, but for those to a single use.
+                let goes = match takes {
+                    true => source.kind() == PortalKind::Channel && !source.may(rights::ONCE),
+                    false => !crate::portal::is_bound(source.kind()),
+                };
+                if !goes || !source.may(rights::PASS) {
                     return Err(Error::NoRight.into());
                 }
                 if own && w[0] == w[1] {
@@ -349,7 +358,7 @@ impl<A: Arch> Kernel<A> {
                 }
                 // A single use stays one.
                 let kept = w[2] as u16 | rights::ONCE;
-                self.place_copy(t, w, put, d, put.with(put.rights() & kept))
+                self.place_copy(t, w, source, to, source.with(source.rights() & kept))
             }
             domain::TABLE_COPY => self.table_copy(t, d, w),
             domain::SET_TURN => {

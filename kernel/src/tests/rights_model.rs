@@ -521,6 +521,66 @@ fn the_end_of_a_single_use_is_told_after_the_call() {
 }
 
 #[test]
+fn what_a_domain_can_call_is_taken_by_who_controls_it() {
+    let mut scene = scene(2);
+    let init = scene.w.init;
+    let w = &mut scene.w;
+    let (there, slot) = (scene.clients[0].slot, scene.tx[0] as u64);
+    let all = rights::ALL as u64;
+    let take = |slot: u64, mask: u64| [slot, AUTO, mask];
+    let info = |w: &mut World, slot: u64| w.ok(init, 0, current::PORTAL_INFO, &[slot]);
+    // It is a copy, with what the mask leaves of its rights, and stays when the other goes.
+    let taken = w.ok(init, there, domain::PORTAL_TAKE, &take(slot, all))[0];
+    let bare = w.ok(
+        init,
+        there,
+        domain::PORTAL_TAKE,
+        &take(slot, rights::CALL as u64),
+    )[0];
+    let (first, second) = (info(w, taken), info(w, bare));
+    assert_eq!(first[1], rights::DEFAULT as u64);
+    assert_eq!(second[1], rights::CALL as u64);
+    assert_eq!(first[3], second[3]);
+    w.ok(init, there, domain::PORTAL_REMOVE, &[slot]);
+    assert_eq!(info(w, taken)[3], first[3]);
+    w.close_own(bare as u32);
+    // What is not there, what may not be passed on, and what is no portal to call.
+    for nothing in [slot, 1 << 40, u64::MAX] {
+        let words = take(nothing, all);
+        assert_eq!(
+            w.err(init, there, domain::PORTAL_TAKE, &words),
+            Error::BadPortal
+        );
+    }
+    let kept = (rights::DEFAULT & !rights::PASS) as u64;
+    let put = w.ok(init, there, domain::PORTAL_PUT, &[taken, AUTO, kept])[0];
+    let once = (rights::ONCE | rights::CALL | rights::PASS) as u64;
+    let made = w.ok(init, scene.own, receive::MAKE_PORTAL, &[33, once, AUTO])[0];
+    let once = w.ok(init, there, domain::PORTAL_PUT, &[made, AUTO, all])[0];
+    let right = w.ok(
+        init,
+        there,
+        domain::PORTAL_PUT,
+        &[scene.own as u64, AUTO, all],
+    )[0];
+    for refused in [put, once, right] {
+        let words = take(refused, all);
+        assert_eq!(
+            w.err(init, there, domain::PORTAL_TAKE, &words),
+            Error::NoRight
+        );
+    }
+    // Nobody without control takes anything.
+    let words = [there as u64, AUTO, kept];
+    let weak = w.ok(init, 0, current::PORTAL_COPY, &words)[0] as u32;
+    let words = take(scene.tx[1] as u64, all);
+    assert_eq!(
+        w.err(init, weak, domain::PORTAL_TAKE, &words),
+        Error::NoRight
+    );
+}
+
+#[test]
 fn flags_of_a_message_take_rights_away() {
     let Scene {
         mut w,

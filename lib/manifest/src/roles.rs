@@ -88,7 +88,7 @@ mod tests {
         let expected: [(&str, &[&str]); 12] = [
             ("cgroup2", &["proc:groups", "proc:inspect", "proc:cgroup"]),
             ("devfs", &["proc:groups"]),
-            ("event", &["proc:lives"]),
+            ("event", &["proc:lives", "proc:signals"]),
             (
                 "ipc",
                 &["proc:groups", "proc:inspect", "proc:lives", "proc:signals"],

@@ -13,7 +13,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use cairn_abi::{flag, pulse, received, Error, Token};
 use cairn_idl::capability::FileCapabilities;
-use cairn_idl::errno::ESRCH;
+use cairn_idl::errno::{EAGAIN, ESRCH};
 use cairn_idl::fs::{Stat, INLINE, INLINE_MAX, INLINE_SHIFT, SHORT_PATHS};
 use cairn_rt::channel::Reply;
 use cairn_rt::{Message, Portal, Received};
@@ -104,6 +104,9 @@ pub struct Fake {
     pub charge_limit: Option<i64>,
     /// Domains that are no processes.
     pub strangers: Vec<u32>,
+    /// What was given to [`Transport::signal_owner`], which finds no room for any signal but SIGIO.
+    pub signalled: Vec<[u64; 7]>,
+    pub no_room_for_signals: bool,
     /// FIFOs that the pipe manager was asked for: inode, mode, label of who opens it.
     pub fifos: Vec<(u64, u32, u64)>,
     /// Domains whose end is waited for, with the badge that tells it.
@@ -318,6 +321,14 @@ impl Transport for Fake {
         }
         self.followed.push((life, badge));
         Ok(())
+    }
+
+    fn signal_owner(&mut self, words: [u64; 7]) -> Result<(), i64> {
+        self.signalled.push(words);
+        match self.no_room_for_signals && words[2] != 29 {
+            true => Err(EAGAIN),
+            false => Ok(()),
+        }
     }
 
     fn tell_ids(&mut self, sender: u32, owner: Access, capabilities: Option<FileCapabilities>) {

@@ -554,7 +554,8 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
                 names.own &= !at_end;
                 match target.first() {
                     None => return Err(Failure::Errno(ENOENT)),
-                    Some(b'/') => {
+                    // (What begins with NUL is no name, but an open file: the client knows how it comes to it.)
+                    Some(b'/' | 0) => {
                         let failure = cx.redirect(target);
                         cx.later
                             .redirect

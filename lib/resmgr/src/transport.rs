@@ -107,6 +107,8 @@ pub trait Transport {
     fn life_of(&mut self, domain: u32, pid: u64) -> Result<u64, i64>;
     /// CLOSED with this badge, which begins with [`FOLLOWED`], is to come to [`crate::Server::pulse`] when the process ends. ESRCH: it has ended.
     fn follow(&mut self, life: u64, badge: u64) -> Result<(), i64>;
+    /// A signal of a file, as `proc` takes it ([`cairn_idl::proc::SIGNAL_OWNER`]): life, domain, signal, code, descriptor, band, owner.
+    fn signal_owner(&mut self, words: [u64; 7]) -> Result<(), i64>;
     /// A domain executes a file of this mode and owner: `proc` is told ([`cairn_idl::proc::SET_ID`]).
     fn tell_ids(&mut self, sender: u32, owner: Access, capabilities: Option<FileCapabilities>);
 }
@@ -424,6 +426,21 @@ impl Transport for Native {
         let followed = proc::Client(&proc).follow(life, end.0);
         end.close();
         followed.map_err(|failure| failure.errno())
+    }
+
+    fn signal_owner(&mut self, words: [u64; 7]) -> Result<(), i64> {
+        let proc = self.proc.ok_or(ENXIO)?;
+        let [life, domain, signal, code, descriptor, band, owner] = words;
+        let sent = proc::Client(&proc).signal_owner(
+            life,
+            domain as u32,
+            signal,
+            code as i64,
+            descriptor,
+            band,
+            owner,
+        );
+        sent.map(|_| ()).map_err(|failure| failure.errno())
     }
 
     fn attend(&mut self, sender: u32, badge: u64) -> Option<u32> {

@@ -8,6 +8,7 @@ use crate::frames::Frames;
 use crate::machine::gate;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use cairn_idl::proc::{FILE_CLOEXEC, FILE_SLOT};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// No portal: an object of the personality itself.
@@ -42,6 +43,42 @@ pub struct OpenFile {
     pub mapped: (AtomicU64, AtomicU64),
     /// An epoll set watches it, or did.
     watched: AtomicBool,
+    pub signals: Signals,
+}
+
+/// Who gets signals of a file, which ones, and by what (F_SETOWN, F_SETSIG, O_ASYNC).
+#[derive(Debug, Default)]
+pub struct Signals {
+    /// Kind and number, as [`cairn_idl::proc::SIGNAL_OWNER`] has them; 0: nobody.
+    pub owner: AtomicU64,
+    /// 0: SIGIO, which says nothing more.
+    pub signal: AtomicU32,
+    pub on: AtomicBool,
+    /// The event server's object that has them sent; 0: there is none.
+    slot: AtomicU32,
+}
+
+impl Signals {
+    fn separate(&self) -> Signals {
+        Signals {
+            owner: AtomicU64::new(self.owner.load(Ordering::Relaxed)),
+            signal: AtomicU32::new(self.signal.load(Ordering::Relaxed)),
+            on: AtomicBool::new(self.on.load(Ordering::Relaxed)),
+            slot: AtomicU32::new(self.slot()),
+        }
+    }
+
+    pub fn slot(&self) -> u32 {
+        self.slot.load(Ordering::Relaxed)
+    }
+
+    /// Another object has them sent, or (0) none.
+    pub fn set_slot(&self, slot: u32) {
+        let old = self.slot.swap(slot, Ordering::Relaxed);
+        if old != 0 {
+            gate::close(old);
+        }
+    }
 }
 
 impl OpenFile {
@@ -57,6 +94,7 @@ impl OpenFile {
             frames: Frames::new(true),
             mapped: Default::default(),
             watched: Default::default(),
+            signals: Default::default(),
         }
     }
 
@@ -72,6 +110,7 @@ impl OpenFile {
             frames: Frames::new(true),
             mapped: Default::default(),
             watched: Default::default(),
+            signals: Default::default(),
         }
     }
 
@@ -123,12 +162,14 @@ impl OpenFile {
             frames: Frames::new(false),
             mapped: Default::default(),
             watched: AtomicBool::new(self.is_watched()),
+            signals: self.signals.separate(),
         }
     }
 }
 
 impl Drop for OpenFile {
     fn drop(&mut self) {
+        self.signals.set_slot(0);
         let slot = self.slot();
         if slot != NO_SLOT {
             gate::close(slot);
@@ -145,9 +186,26 @@ pub struct Entry {
     pub close_on_exec: bool,
 }
 
+/// What `proc` reads of a process's open files, for others ([`cairn_idl::proc::THREAD_FILES`]).
+#[derive(Debug)]
+#[repr(C)]
+pub struct Listed {
+    descriptors: u64,
+    count: u64,
+    cwd: u64,
+}
+
+fn listed(file: &OpenFile, close_on_exec: bool) -> u32 {
+    let bits = if close_on_exec { FILE_CLOEXEC } else { 0 };
+    file.slot() & FILE_SLOT | bits
+}
+
 #[derive(Debug)]
 pub struct Table {
     entries: Vec<Option<Entry>>,
+    /// The portals of these, as `proc` reads them.
+    slots: Vec<u32>,
+    pub listed: Listed,
     /// RLIMIT_NOFILE.
     pub limit: u32,
     /// No descriptor below this is free.
@@ -167,6 +225,12 @@ impl Table {
     pub const fn new() -> Table {
         Table {
             entries: Vec::new(),
+            slots: Vec::new(),
+            listed: Listed {
+                descriptors: 0,
+                count: 0,
+                cwd: 0,
+            },
             limit: 1024,
             first_free: 0,
             used: 0,
@@ -259,16 +323,31 @@ impl Table {
     fn put(&mut self, at: usize, file: Arc<OpenFile>, close_on_exec: bool) {
         if at >= self.entries.len() {
             self.entries.resize(at + 1, None);
+            self.list();
         }
         self.used += 1;
         if file.id() == 0 {
             file.id.store(self.next_id, Ordering::Relaxed);
             self.next_id += 1;
         }
+        self.slots[at] = listed(&file, close_on_exec);
         self.entries[at] = Some(Entry {
             file,
             close_on_exec,
         });
+    }
+
+    /// Have as many places in the list.
+    fn list(&mut self) {
+        self.slots.resize(self.entries.len(), 0);
+        self.listed.descriptors = self.slots.as_ptr() as u64;
+        self.listed.count = self.slots.len() as u64;
+    }
+
+    /// The process's working directory is this one.
+    pub fn list_cwd(&mut self, cwd: &Option<Arc<OpenFile>>) {
+        let slot = cwd.as_ref().map_or(0, |file| listed(file, false));
+        self.listed.cwd = slot.into();
     }
 
     pub fn remove(&mut self, fd: u32) -> Result<Entry> {
@@ -277,6 +356,7 @@ impl Table {
 
     fn take(&mut self, at: usize) -> Option<Entry> {
         let entry = self.entries.get_mut(at).and_then(Option::take)?;
+        self.slots[at] = 0;
         self.used -= 1;
         self.first_free = self.first_free.min(at);
         Some(entry)
@@ -286,6 +366,7 @@ impl Table {
         match self.entries.get_mut(fd as usize) {
             Some(Some(entry)) => {
                 entry.close_on_exec = on;
+                self.slots[fd as usize] = listed(&entry.file, on);
                 Ok(())
             }
             _ => Err(EBADF),
@@ -313,10 +394,13 @@ impl Table {
     }
 
     pub fn mark_range_close_on_exec(&mut self, first: u32, last: u32) {
-        let entries = self.entries.iter_mut().enumerate();
-        for (_, entry) in entries.filter(|(i, _)| (first as usize..=last as usize).contains(i)) {
+        let entries = self.entries.iter_mut().zip(&mut self.slots).enumerate();
+        for (_, (entry, slot)) in
+            entries.filter(|(i, _)| (first as usize..=last as usize).contains(i))
+        {
             if let Some(entry) = entry {
                 entry.close_on_exec = true;
+                *slot |= FILE_CLOEXEC;
             }
         }
     }
@@ -370,14 +454,18 @@ impl Table {
                 close_on_exec: entry.close_on_exec,
             })
         });
-        let entries = entries.collect();
-        Table {
-            entries,
+        let mut table = Table {
+            entries: entries.collect(),
+            slots: self.slots.clone(),
             limit: self.limit,
             first_free: self.first_free,
             used: self.used,
             next_id: self.next_id,
-        }
+            ..Table::new()
+        };
+        table.list();
+        table.listed.cwd = self.listed.cwd;
+        table
     }
 }
 

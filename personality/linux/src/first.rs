@@ -46,7 +46,7 @@ pub fn run(frame: &mut Frame, wish: Wish) {
     path::take_mounts();
     open_console();
     if let Ok(root) = open_directory(AT_FDCWD, b"/") {
-        process().state().cwd = Some(root);
+        process().state().set_cwd(Some(root));
     }
     let result = exec::exec(
         frame,

@@ -1,5 +1,6 @@
 //! From a name to the manager that serves it: the longest prefix for absolute names, the directory's handle for relative ones, and on again as long as managers redirect.
 
+use crate::calls::others;
 use crate::descriptors::{OpenFile, NO_SLOT};
 use crate::errno::{Errno, Result, EBADF, EIO, ELOOP, ENOENT, ENOTDIR, EXDEV};
 use crate::machine::area::process;
@@ -289,10 +290,14 @@ fn own_in_space(name: &[u8]) -> Option<Own<'_>> {
     }
 }
 
-/// Where a redirect leads: an absolute name, or one with a scheme.
+/// Where a redirect leads: an absolute name, an open file of another process, or a name with a scheme.
 fn onward(name: &[u8]) -> Result<Start<'_>> {
     match name.first() {
         Some(b'/') => absolute(name),
+        Some(0) => {
+            let (file, rest) = others::behind(name)?;
+            Ok(at_file(file, rest))
+        }
         _ => by_prefix(name, name),
     }
 }

@@ -23,6 +23,7 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use cairn_abi::layout::{MAX_SLOTS, RESERVED_SLOTS};
+use core::mem::offset_of;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 #[repr(C)]
@@ -216,6 +217,12 @@ impl State {
         }
     }
 
+    /// The working directory is another one; what it was.
+    pub fn set_cwd(&mut self, cwd: Option<Arc<OpenFile>>) -> Option<Arc<OpenFile>> {
+        self.files.list_cwd(&cwd);
+        core::mem::replace(&mut self.cwd, cwd)
+    }
+
     /// After a fork the table is as large as what was copied needs, perhaps no larger.
     pub fn assume_capacity(&mut self) {
         let least = self.files.used() + RESERVED_SLOTS;
@@ -264,7 +271,10 @@ impl Slots {
             .chain(&state.cwd)
             .chain(state.root.as_ref().map(|root| &root.directory))
             .chain(state.space.iter().flat_map(Space::files))
-            .for_each(|file| slots.add(file.slot()));
+            .for_each(|file| {
+                slots.add(file.slot());
+                slots.add(file.signals.slot());
+            });
         slots
     }
 
@@ -319,6 +329,12 @@ impl Process {
             state: Lock::new(State::new()),
             futexes: Lock::new(Futexes::default()),
         }
+    }
+
+    /// Where what `proc` reads of its open files lies.
+    pub fn listed_files(&self) -> u64 {
+        let within = offset_of!(State, files) + offset_of!(Table, listed);
+        self.state.place() as u64 + within as u64
     }
 
     /// What `proc` says that it has.

@@ -219,7 +219,7 @@ pub fn come(id: u64) -> Result<()> {
     (words[1], words[2]) = (fs::s::IFDIR.into(), fs::kind::DIRECTORY);
     let root = handle(&words);
     enter(id, root.clone())?;
-    let old = process().state().cwd.replace(root);
+    let old = process().state().set_cwd(Some(root));
     drop(old);
     Ok(())
 }

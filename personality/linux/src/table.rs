@@ -311,6 +311,7 @@ static CALLS: &[(usize, &str, Handler)] = &[
     (435, "clone3", fork::clone3),
     (436, "close_range", descriptors::close_range),
     (437, "openat2", open::openat2),
+    (438, "pidfd_getfd", others::pidfd_getfd),
     (439, "faccessat2", attributes::faccessat2),
     (441, "epoll_pwait2", epoll::epoll_pwait2),
     (449, "futex_waitv", futex::waitv),

@@ -14,6 +14,7 @@ pub mod lives;
 pub mod queues;
 pub mod server;
 pub mod sets;
+mod signallers;
 #[cfg(test)]
 mod tests;
 pub mod timer;

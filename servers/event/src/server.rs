@@ -4,6 +4,7 @@
 use crate::lives::Lives;
 use crate::queues::Queues;
 use crate::sets::{self, Sets, Wish};
+use crate::signallers::Signallers;
 use crate::timer::{Coming, Timer};
 use alloc::vec::Vec;
 use cairn_abi::Id;
@@ -76,6 +77,7 @@ pub struct Events {
     pub sets: Sets,
     pub queues: Queues,
     pub lives: Lives,
+    pub signallers: Signallers,
     timers: Vec<Timer>,
     free_timers: Vec<u32>,
     /// Timers that have not expired, by their time.
@@ -262,6 +264,21 @@ impl Events {
             }
             Err(number) => -number,
         }
+    }
+
+    /// The same where signals may come of it.
+    fn told_all(&mut self, cx: &mut Context, words: &[u64; 8]) -> i64 {
+        let signaller = match words[0] {
+            event::TELL => self.sets.signaller_of(words[1]),
+            _ => None,
+        };
+        let answer = self.told(words, |key| cx.wake(key));
+        if let Some((set, at)) = signaller.filter(|_| answer >= 0) {
+            let event = self.sets.look(set).next();
+            self.sets.reported(set, event.is_some().into());
+            self.signallers.told(cx, at, event);
+        }
+        answer
     }
 
     /// What files' servers say of marks.
@@ -528,7 +545,7 @@ impl Server for Events {
     }
 
     fn event(&mut self, cx: &mut Context, words: &[u64; 8]) -> i64 {
-        self.told(words, |key| cx.wake(key))
+        self.told_all(cx, words)
     }
 
     fn special_direct(
@@ -539,7 +556,9 @@ impl Server for Events {
     ) -> Direct {
         let [operation, most, wait, ..] = request.words;
         match (operation, node) {
-            (event::TELL, None) if request.badge == event::SERVER => {
+            (event::TELL, None)
+                if request.badge == event::SERVER && self.sets.signaller_of(most).is_none() =>
+            {
                 request.words[0] = self.told(&request.words, |key| later.wake(key)) as u64;
             }
             (event::WAIT, Some(Node::Set(set))) if wait == 0 || self.sets.has_ready(set) => {
@@ -571,7 +590,12 @@ impl Server for Events {
         }
         match handle.node {
             Node::Root(_) => {}
-            Node::Set(index) => self.sets.remove_set(cx, index),
+            Node::Set(index) => {
+                if let Some(signaller) = self.sets.signaller(index) {
+                    self.signallers.remove(cx, signaller);
+                }
+                self.sets.remove_set(cx, index);
+            }
             Node::Timer(index) => {
                 let timer = core::mem::take(&mut self.timers[index as usize]);
                 self.coming.set(index, 0);
@@ -609,7 +633,7 @@ impl Server for Events {
         match (operation, node) {
             (event::TELL | event::ALIVE, Node::Root(event::SERVER)) => {
                 let words = cx.request.words;
-                Ok(Reply::result(self.told(&words, |key| cx.wake(key))))
+                Ok(Reply::result(self.told_all(cx, &words)))
             }
             (event::TELL | event::ALIVE, _) => fail(EPERM),
             (event::WAIT, Node::Set(set)) => self.wait(cx, set),
@@ -623,6 +647,17 @@ impl Server for Events {
             (event::SET, Node::Root(_)) => {
                 handles.room(cx, 1)?;
                 let set = self.sets.add_set(cx)?;
+                Events::make(cx, Node::Set(set), 0, handles)
+            }
+            (event::SIGNALLER, Node::Root(_)) => {
+                handles.room(cx, 1)?;
+                let signaller = self.signallers.add(cx)?;
+                let set = self.sets.add_set(cx);
+                let Ok(set) = set else {
+                    self.signallers.remove(cx, signaller);
+                    return fail(ENOMEM);
+                };
+                self.sets.set_signaller(set, signaller);
                 Events::make(cx, Node::Set(set), 0, handles)
             }
             (event::TIMER, Node::Root(_)) => {
@@ -707,7 +742,7 @@ impl Server for Events {
                 let nonblocking = handle.is_some_and(|handle| handle.flags & o::NONBLOCK != 0);
                 Ok(Reply::new(&[0, self.lives.life(index), nonblocking as u64]))
             }
-            (event::SET..=event::PROCESS_LIFE, _) => fail(EINVAL),
+            (event::SET..=event::SIGNALLER, _) => fail(EINVAL),
             _ => fail(ENOSYS),
         }
     }

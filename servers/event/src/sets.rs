@@ -85,6 +85,8 @@ struct Set {
     waiters: u32,
     /// Interests whose files are sets.
     nested: u32,
+    /// Whom its events are signals for, by place; NONE: they are waited for.
+    signaller: u32,
 }
 
 const EMPTY: Set = Set {
@@ -98,6 +100,7 @@ const EMPTY: Set = Set {
     last: NONE,
     waiters: 0,
     nested: 0,
+    signaller: NONE,
 };
 
 /// An event that is reported.
@@ -435,6 +438,23 @@ impl Sets {
             return Ok((set, true));
         }
         Ok((set, false))
+    }
+
+    /// The set's events are signals from now on.
+    pub fn set_signaller(&mut self, set: u32, signaller: u32) {
+        self.sets[set as usize].signaller = signaller;
+    }
+
+    pub fn signaller(&self, set: u32) -> Option<u32> {
+        let signaller = self.sets[set as usize].signaller;
+        (signaller != NONE).then_some(signaller)
+    }
+
+    /// The set of an interest, and its signaller, if it has one.
+    #[inline]
+    pub fn signaller_of(&self, number: u64) -> Option<(u32, u32)> {
+        let set = self.interests[self.index(number)? as usize].set;
+        Some((set, self.signaller(set)?))
     }
 
     pub fn has_ready(&self, set: u32) -> bool {

@@ -581,3 +581,74 @@ fn a_table_that_was_large_gives_back_its_places() {
         assert_eq!(tell(&mut b, old, poll::IN, told::AGAIN), -ESTALE);
     }
 }
+
+/// A signaller with an interest of its, whose file was told of.
+fn signaller(b: &mut Bench<Events>, signal: u64, pipe: u64) -> (u64, u64) {
+    let owner = 1 << 32 | 77;
+    let set = make(b, &[event::SIGNALLER, signal, owner, 5, pipe]);
+    let all = poll::IN | poll::OUT | poll::HUP | event::flags::EDGE;
+    let interest = ctl(b, set, 1, 5, all).unwrap();
+    tell(b, interest, poll::IN, told::AGAIN);
+    (set, interest)
+}
+
+#[test]
+fn files_send_signals() {
+    let mut b = bench();
+    let owner = 1 << 32 | 77;
+    let (life, me) = (5000, ME as u64);
+    let (set, interest) = signaller(&mut b, 40, 0);
+    // How the file is at first is nothing new.
+    assert!(b.fake.signalled.is_empty());
+    tell(&mut b, interest, poll::IN, told::AGAIN);
+    tell(&mut b, interest, poll::OUT, told::AGAIN);
+    tell(&mut b, interest, 0, told::AGAIN);
+    tell(&mut b, interest, poll::HUP | poll::IN, told::AGAIN);
+    let expected = [
+        [life, me, 40, 1, 5, 0x41, owner],
+        [life, me, 40, 2, 5, 0x104, owner],
+        [life, me, 40, 6, 5, 0x18, owner],
+    ];
+    assert_eq!(core::mem::take(&mut b.fake.signalled), expected);
+    // Where there is no room it says that something happened.
+    b.fake.no_room_for_signals = true;
+    tell(&mut b, interest, poll::IN, told::AGAIN);
+    let plain = [life, me, 29, 0x80, 0, 0, owner];
+    assert_eq!(b.fake.signalled.last(), Some(&plain));
+    b.fake.signalled.clear();
+    b.fake.no_room_for_signals = false;
+    let (_, quiet) = signaller(&mut b, 0, 0);
+    tell(&mut b, quiet, poll::IN, told::AGAIN);
+    assert_eq!(core::mem::take(&mut b.fake.signalled), [plain]);
+    let (_, pipe) = signaller(&mut b, 40, 1);
+    tell(&mut b, pipe, poll::HUP, told::AGAIN);
+    tell(&mut b, pipe, poll::ERR | poll::OUT, told::AGAIN);
+    let codes: Vec<u64> = b.fake.signalled.iter().map(|words| words[3]).collect();
+    assert_eq!(codes, [1, 2]);
+    b.fake.signalled.clear();
+    b.close(set);
+    assert_eq!(tell(&mut b, interest, poll::IN, told::AGAIN), -ESTALE);
+    assert!(b.fake.signalled.is_empty());
+    let wrong = [
+        [event::SIGNALLER, 65, owner, 5],
+        [event::SIGNALLER, 40, 3 << 32, 5],
+    ];
+    for words in wrong {
+        assert_eq!(b.result(0, &words, b""), -EINVAL);
+    }
+}
+
+#[test]
+fn signallers_are_paid_for() {
+    let mut b = bench();
+    b.label = cairn_idl::label::make(1000, 1000);
+    let empty = b.manager.usage(1000).0;
+    let made: Vec<u64> = (0..50).map(|_| signaller(&mut b, 40, 0).0).collect();
+    let full = b.manager.usage(1000).0 - empty;
+    assert!(full >= 50 * 64, "{full}");
+    for set in made {
+        b.close(set);
+    }
+    assert_eq!(b.server.signallers.len(), 0);
+    assert_eq!(b.manager.usage(1000).0, empty);
+}

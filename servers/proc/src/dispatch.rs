@@ -15,6 +15,8 @@ pub enum Outcome {
     Words([u64; 8]),
     /// Success, and a copy of this portal.
     Portal(Portal),
+    /// The same with a second word, and the portal is closed here.
+    Taken(Portal, u64),
     /// This result; the portal passed with the message was kept.
     Kept(u64),
     /// The caller goes on waiting, or never comes back.
@@ -86,8 +88,8 @@ impl<S: System> Manager<S> {
         let words = &message.words;
         let has = |roles: u64| message.badge & roles != 0;
         match words[0] {
-            FORK..=LIFE_NUMBER | TRACE..=CORE => {}
-            IDS_OF..=SIGNAL_FOR | CGROUP_MAKE..=CALL_OF => return self.outside(message),
+            FORK..=FILE_OF | TRACE..=CORE => {}
+            IDS_OF..=SIGNAL_OWNER | CGROUP_MAKE..=FILES_OF => return self.outside(message),
             _ => return Err(ENOSYS),
         }
         // (Components' label is the superuser's, and gives them nothing here.)
@@ -169,6 +171,7 @@ impl<S: System> Manager<S> {
             ADJUST_CLOCK => self.adjust_clock(message, slot),
             SIGNAL_LIFE => self.signal_life(message, slot),
             LIFE_NUMBER => self.life_number(slot, words[1]),
+            FILE_OF => self.file_of(slot, words),
             TRACE => self.trace(message, slot),
             TRACE_STOP => self.trace_stop(message, slot),
             TRACE_VFORK => self.trace_vfork(message, slot),
@@ -190,7 +193,7 @@ impl<S: System> Manager<S> {
             CGROUP_MAKE..=CGROUP_OF | CGROUP_CPU => role::CGROUP,
             SPACE_HOLD..=MAP_WRITE => role::SPACES,
             LIFE_OF | FOLLOW => role::LIVES,
-            SIGNAL_FOR => role::SIGNALS,
+            SIGNAL_FOR | SIGNAL_OWNER => role::SIGNALS,
             MEMORY_OPEN | MEMORY => role::MEMORY,
             _ => role::INSPECT,
         };
@@ -229,10 +232,12 @@ impl<S: System> Manager<S> {
             MEMORY_OPEN => self.memory_open(words[1], words[2]),
             MEMORY => self.memory(message),
             CALL_OF => self.call_of(message),
+            FILES_OF => self.files_of(message),
             ATTEND => self.attend(message),
             LIFE_OF => self.life_of(words[1], words[2]),
             FOLLOW => self.follow(message),
             SIGNAL_FOR => self.signal_for(words),
+            SIGNAL_OWNER => self.signal_owner(words),
             PTRACE_ACCESS => self.ptrace_access(words[1], words[2]),
             START => self.start(message),
             SET_ID => self.set_id(words),

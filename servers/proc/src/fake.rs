@@ -8,7 +8,7 @@ use cairn_abi::layout::{PERSONALITY, PERSONALITY_DATA};
 use cairn_abi::service::thread;
 use cairn_abi::state::Registers;
 use cairn_abi::{pulse, received, Error, Id, Token};
-use cairn_idl::errno::{EFAULT, ENOMEM};
+use cairn_idl::errno::{EBADF, EFAULT, ENOMEM};
 use cairn_idl::proc::*;
 use cairn_rt::{Portal, Received};
 use std::collections::BTreeMap;
@@ -67,6 +67,10 @@ pub struct Fake {
     pub written: Vec<(u64, Vec<u8>)>,
     /// An address from which nothing can be read, as its page is still a file's.
     pub absent: Option<u64>,
+    /// What stands from an address on; 7 everywhere else.
+    pub memory: Vec<(u64, Vec<u8>)>,
+    /// Portals that were taken from domains and not closed.
+    pub taken: Vec<u32>,
     /// Of every thread.
     pub registers: Registers,
     pub priorities: Vec<[u64; 3]>,
@@ -253,9 +257,23 @@ impl System for Fake {
     fn registers(&mut self, _: Domain, _: Id) -> Option<Registers> {
         Some(self.registers)
     }
+    fn take(&mut self, domain: Domain, slot: u32) -> Result<Portal, Errno> {
+        let there = self.of(domain).slots.contains(&slot);
+        let portal = there.then_some(Portal(5000 + slot)).ok_or(EBADF)?;
+        self.taken.push(portal.0);
+        Ok(portal)
+    }
     fn read_from(&mut self, _: Id, address: u64, into: &mut [u8]) -> Result<usize, Errno> {
         if self.absent == Some(address) {
             return Err(EFAULT);
+        }
+        let is_in =
+            |(at, bytes): &&(u64, Vec<u8>)| (*at..*at + bytes.len() as u64).contains(&address);
+        if let Some((at, bytes)) = self.memory.iter().find(is_in) {
+            let bytes = &bytes[(address - at) as usize..];
+            let count = bytes.len().min(into.len());
+            into[..count].copy_from_slice(&bytes[..count]);
+            return Ok(count);
         }
         into.fill(7);
         Ok(into.len())
@@ -503,6 +521,10 @@ impl World {
         match outcome {
             Outcome::Words(words) => Called::Words(words),
             Outcome::Portal(portal) => Called::Words([0, 0, 0, 0, 0, 0, 0, portal.0 as u64]),
+            Outcome::Taken(portal, word) => {
+                self.m.system.taken.retain(|taken| *taken != portal.0);
+                Called::Words([0, word, 0, 0, 0, 0, 0, portal.0 as u64])
+            }
             Outcome::Kept(_) => panic!("Kept leaves the manager"),
             Outcome::Later => Called::Waits(token),
         }

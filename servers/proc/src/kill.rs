@@ -12,7 +12,7 @@ use cairn_abi::service::thread;
 use cairn_abi::Id;
 use cairn_idl::capability::KILL;
 use cairn_idl::errno::{EAGAIN, EINVAL, EPERM, ESRCH};
-use cairn_idl::proc::{taken, Credentials};
+use cairn_idl::proc::{taken, Credentials, Owner};
 use cairn_rt::Received;
 
 /// A signal argument: 0 to 64.
@@ -85,8 +85,9 @@ impl<S: System> Manager<S> {
             return Ok(None);
         }
         let mut info = info;
-        // Of a timer's signal the same word says which.
-        if info.code != code::TIMER && self.processes[slot].pids.is_some() {
+        // Of a timer's signal the same word says which, of a file's what that is ready for.
+        let is_from = info.code != code::TIMER && !info.is_of_a_file();
+        if is_from && self.processes[slot].pids.is_some() {
             let sender = self.as_seen(slot, info.sender as u32);
             info.sender = info.sender & !0xffff_ffff | u64::from(sender);
         }
@@ -264,6 +265,51 @@ impl<S: System> Manager<S> {
         }
         let with_answer = message.words[5] & 1 != 0;
         self.send_from(message, slot, (target, None), info, with_answer)
+    }
+
+    /// A signal in this process's name to a thread, process or group.
+    pub(crate) fn signal_by(
+        &mut self,
+        by: Slot,
+        kind: Owner,
+        id: u64,
+        info: Info,
+    ) -> Result<Outcome, Errno> {
+        let mut counts = (0, 0);
+        match kind {
+            Owner::Group => {
+                let group = self.numbers.get(id).group;
+                if group == NONE {
+                    return Err(ESRCH);
+                }
+                let mut at = 0;
+                while let Some(target) = self.groups[group].members.get(at).copied() {
+                    self.one_of_many(by, target, info, &mut counts);
+                    at += 1;
+                }
+            }
+            Owner::Process => {
+                let target = self.numbers.process(id).ok_or(ESRCH)?;
+                self.one_of_many(by, target, info, &mut counts);
+            }
+            Owner::Thread => {
+                let target = self.task(id).ok_or(ESRCH)?;
+                let threads = &self.processes[target].threads;
+                let at = threads
+                    .iter()
+                    .position(|thread| u64::from(thread.tid) == id);
+                let at = at.ok_or(ESRCH)?;
+                if !self.permitted(by, target, info.signal) {
+                    return Err(EPERM);
+                }
+                counts = (1, 1);
+                if is_unstoppable(info.signal) && self.is_shielded(by, target) {
+                    return done(0);
+                }
+                self.send(target, Some(at), info).map_err(|Full| EAGAIN)?;
+            }
+        }
+        verdict(counts)
     }
 
     /// SIGNAL_LIFE

@@ -17,6 +17,7 @@ mod cgroups;
 mod cpu_timers;
 mod credentials;
 mod dispatch;
+mod files;
 mod futex;
 mod groups;
 mod ids;

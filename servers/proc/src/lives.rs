@@ -13,6 +13,7 @@ use crate::signal::{Full, Info};
 use crate::system::{Errno, System};
 use crate::table::{Slot, NONE};
 use cairn_idl::errno::{EAGAIN, EINVAL, ESRCH};
+use cairn_idl::proc::{Owner, OWNER_SHIFT};
 use cairn_rt::Received;
 
 impl<S: System> Manager<S> {
@@ -56,14 +57,39 @@ impl<S: System> Manager<S> {
         }
     }
 
+    /// The process that asked for a signal, as long as it is in the domain that it had.
+    fn asker(&self, life: u64, domain: u64) -> Result<Slot, Errno> {
+        let of = self.living(life).ok_or(ESRCH)?;
+        let process = &self.processes[of];
+        match process.alive() && u64::from(process.domain.id) == domain {
+            true => Ok(of),
+            false => Err(ESRCH),
+        }
+    }
+
+    /// SIGNAL_OWNER
+    pub(crate) fn signal_owner(&mut self, words: &[u64; 8]) -> Result<Outcome, Errno> {
+        let [_, life, domain, signal, si_code, descriptor, band, owner] = *words;
+        let by = self.asker(life, domain)?;
+        let kind = Owner::from_word(owner >> OWNER_SHIFT).ok_or(EINVAL)?;
+        // The number is the asker's own.
+        let id = match &self.processes[by].pids {
+            None => owner & u64::from(u32::MAX),
+            Some(space) => space.outside(owner & u64::from(u32::MAX)),
+        };
+        let info = Info {
+            signal: number(signal)?,
+            code: si_code as i32,
+            sender: band,
+            value: descriptor,
+        };
+        self.signal_by(by, kind, id, info)
+    }
+
     /// SIGNAL_FOR
     pub(crate) fn signal_for(&mut self, words: &[u64; 8]) -> Result<Outcome, Errno> {
         let [_, life, domain, signal, si_code, value, by, _] = *words;
-        let of = self.living(life).ok_or(ESRCH)?;
-        let process = &self.processes[of];
-        if !process.alive() || u64::from(process.domain.id) != domain {
-            return Err(ESRCH);
-        }
+        let of = self.asker(life, domain)?;
         let sender = self.by_domain(by).map_or(0, |by| {
             let Process { pid, creds, .. } = &self.processes[by];
             u64::from(*pid) | u64::from(creds.ruid) << 32

@@ -68,8 +68,11 @@ fn serve(receiver: Receiver, manager: &mut Manager<Native>) -> ! {
                 message.words = words;
                 receiver.reply_words_receive(token, deadline, &mut message)
             }
-            Outcome::Portal(portal) => {
-                let reply = Reply::result(0).portal(portal, false);
+            Outcome::Portal(portal) | Outcome::Taken(portal, _) => {
+                let mut reply = Reply::result(0).portal(portal, false);
+                if let Outcome::Taken(_, word) = outcome {
+                    reply.words[1] = word;
+                }
                 match receiver.reply_receive_into(token, &reply, deadline, &mut message) {
                     // The caller has no room for the portal and still waits.
                     Err(Error::NoSlot) => {
@@ -81,6 +84,9 @@ fn serve(receiver: Receiver, manager: &mut Manager<Native>) -> ! {
             }
             Outcome::Kept(_) | Outcome::Later => receiver.receive_into(deadline, &mut message),
         };
+        if let Outcome::Taken(portal, _) = outcome {
+            manager.close(portal);
+        }
     }
 }
 

@@ -148,8 +148,8 @@ impl<S: System> Manager<S> {
     /// The program's registers behind a thread that is in its personality: that one's word, as all that a program says of itself.
     fn frame_of(&mut self, domain: Id, registers: &Registers) -> Option<[u64; FRAME]> {
         let own = registers.gs_base.checked_add(THREAD_FRAME)?;
-        let frame = u64::from_le_bytes(self.words_of(domain, own)?);
-        let bytes: [u8; 8 * FRAME] = self.words_of(domain, frame)?;
+        let frame = u64::from_le_bytes(self.bytes_of(domain, own)?);
+        let bytes: [u8; 8 * FRAME] = self.bytes_of(domain, frame)?;
         let mut words = [0; FRAME];
         for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
             *word = u64::from_le_bytes(*bytes);
@@ -202,7 +202,7 @@ impl<S: System> Manager<S> {
         done(count)
     }
 
-    fn words_of<const N: usize>(&mut self, domain: Id, address: u64) -> Option<[u8; N]> {
+    pub(crate) fn bytes_of<const N: usize>(&mut self, domain: Id, address: u64) -> Option<[u8; N]> {
         let mut bytes = [0; N];
         let read = self.system.read_from(domain, address, &mut bytes);
         (read == Ok(N)).then_some(bytes)

@@ -433,6 +433,20 @@ impl System for Native {
         read.is_ok().then_some(registers[0])
     }
 
+    fn take(&mut self, target: Domain, slot: u32) -> Result<Portal, Errno> {
+        let words = [
+            slot.into(),
+            cairn_abi::service::AUTO,
+            rights::DEFAULT.into(),
+        ];
+        let taken = target.portal.service(domain::PORTAL_TAKE, &words);
+        match taken {
+            Ok(words) => Ok(Portal(words[0] as u32)),
+            Err(Error::NoSlot) => Err(EMFILE),
+            Err(_) => Err(EBADF),
+        }
+    }
+
     fn stop(&mut self, target: Domain) {
         let _ = target.portal.service(domain::STOP, &[]);
     }

@@ -262,7 +262,9 @@ impl<S: System> Manager<S> {
             TGKILL => (words[1], words[2]) = (named(words[1]), named(words[2])),
             WAIT if matches!(words[1], 1 | 2) => words[2] = named(words[2]),
             TRACE => words[2] = named(words[2]),
-            IDS | GETSCHEDULER | STATUS | TRACE_VFORK | TRACE_MEMORY => words[1] = named(words[1]),
+            IDS | GETSCHEDULER | STATUS | TRACE_VFORK | TRACE_MEMORY | FILE_OF => {
+                words[1] = named(words[1])
+            }
             SETPGID => (words[1], words[2]) = (named(words[1]), named(words[2])),
             // (The third kind is users.)
             GETPRIORITY | SETPRIORITY if words[1] < 2 => words[2] = named(words[2]),

@@ -164,7 +164,11 @@ impl<S: System> Manager<S> {
         self.answer_list(message, &found)
     }
 
-    fn answer_list(&mut self, message: &Received, list: &[u32]) -> Result<Outcome, Errno> {
+    pub(crate) fn answer_list(
+        &mut self,
+        message: &Received,
+        list: &[u32],
+    ) -> Result<Outcome, Errno> {
         let mut bytes: Vec<u8> = Vec::new();
         let length = size_of_val(list);
         bytes.try_reserve_exact(length).map_err(|_| ENOMEM)?;

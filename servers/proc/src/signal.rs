@@ -66,6 +66,13 @@ pub struct Info {
     pub value: u64,
 }
 
+impl Info {
+    /// Of a file that is ready for something (POLL_IN to POLL_HUP): `sender` is si_band.
+    pub fn is_of_a_file(&self) -> bool {
+        self.signal != SIGCHLD && (1..=6).contains(&self.code)
+    }
+}
+
 /// The queue has no room for one more signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;

@@ -198,6 +198,8 @@ pub trait System {
     ) -> Result<[u64; 8], Error>;
     /// What a thread that does not run has in its registers.
     fn registers(&mut self, domain: Domain, thread: Id) -> Option<Registers>;
+    /// A copy of what the domain can call by this slot.
+    fn take(&mut self, domain: Domain, slot: u32) -> Result<Portal, Errno>;
     fn stop(&mut self, domain: Domain);
     fn resume(&mut self, domain: Domain);
     fn keep_only(&mut self, domain: Domain, thread: Id);

@@ -129,6 +129,14 @@ impl System for Fake {
         }
     }
 
+    fn descriptors(&mut self, pid: u32, first: u32) -> Vec<u32> {
+        let all = match pid {
+            10 => vec![0, 1, 2, 70_000],
+            _ => Vec::new(),
+        };
+        all.into_iter().filter(|fd| *fd >= first).collect()
+    }
+
     fn pid_of(&mut self, domain: u32) -> Option<u32> {
         (domain == SHELL_DOMAIN).then_some(10)
     }

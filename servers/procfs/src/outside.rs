@@ -117,6 +117,22 @@ impl System for Outside {
         })
     }
 
+    fn descriptors(&mut self, pid: u32, first: u32) -> Vec<u32> {
+        let mut bytes = vec![0; 4096];
+        let mut first = u64::from(first);
+        loop {
+            match self.proc().files_of(pid.into(), first, &mut bytes) {
+                Ok(told) if told.count == 0 && told.next > first => first = told.next,
+                Ok(told) => {
+                    let length = bytes.len().min(4 * told.count as usize);
+                    let numbers = structures(&bytes[..length], |n| u32::from_le_bytes(*n));
+                    return numbers.collect();
+                }
+                Err(_) => return Vec::new(),
+            }
+        }
+    }
+
     fn pid_of(&mut self, domain: u32) -> Option<u32> {
         self.proc().ids_of(domain).ok().map(|ids| ids.pid as u32)
     }

@@ -30,6 +30,8 @@ pub enum Node {
     Row(usize, Who),
     /// A name space that the process is in, by its number.
     Space(SpaceKind, Who, u64),
+    /// A descriptor of the process: a link to its file, or (in that directory) what is told of it.
+    File(Dir, Who, u32),
 }
 
 /// What is kept with an open file.
@@ -82,6 +84,15 @@ fn space_name(kind: SpaceKind, id: u64) -> String {
 /// What a directory or row is, and of which thread.
 fn inode(what: u64, tid: u32) -> u64 {
     what | (tid as u64) << 16
+}
+
+/// Inode and mode of a descriptor, or of what is told of it.
+fn file_of(dir: Dir, number: u32) -> (u64, u32) {
+    let ino = u64::from(number) << 40 | (2 + dir as u64);
+    match dir {
+        Dir::Fdinfo => (1 << 63 | ino, s::IFREG | 0o400),
+        _ => (ino, s::IFLNK | 0o700),
+    }
 }
 
 /// Process and thread numbers are plain decimal.
@@ -158,6 +169,7 @@ impl<S: System> Procfs<S> {
     fn numbers(&mut self, dir: Dir, who: Who, first: u32, reader: u32) -> Vec<u32> {
         match dir {
             Dir::Root => self.system.pids(first, reader),
+            Dir::Descriptors | Dir::Fdinfo => self.system.descriptors(who.pid, first),
             Dir::Tasks => {
                 let mut tids = self.system.tids(who.pid, reader);
                 tids.retain(|&tid| tid >= first);
@@ -179,6 +191,12 @@ impl<S: System> Procfs<S> {
         Node::Dir(Dir::Task, Who { tid: number, ..who })
     }
 
+    /// An open file of a process as its readers reach it, by a link to no name: NUL, and what it is called in /proc.
+    fn file_link(&mut self, cx: &Context, who: Who, which: &str) -> String {
+        let pid = self.called(cx, who.pid);
+        format!("\0{pid}/{which}")
+    }
+
     /// A number as the sender has it.
     fn called(&mut self, cx: &Context, number: u32) -> String {
         let number = self.system.number_for(cx.request.sender, number);
@@ -198,6 +216,13 @@ impl<S: System> Procfs<S> {
         match self.rows[index].guarded && !self.system.may_look_into(sender, who.pid) {
             true => Err(Failure::Errno(EACCES)),
             false => Ok(()),
+        }
+    }
+
+    fn may_look(&mut self, cx: &Context, who: Who) -> Answer<()> {
+        match self.system.may_look_into(cx.request.sender, who.pid) {
+            true => Ok(()),
+            false => Err(Failure::Errno(EACCES)),
         }
     }
 
@@ -229,9 +254,12 @@ impl<S: System> Procfs<S> {
                 writer(&mut self.system, who, &mut text).ok_or(Failure::Errno(ESRCH))?;
                 Ok(text.into_bytes())
             }
-            What::Dir(_) | What::Link(_) | What::Elsewhere(_) | What::Space(_) | What::Map(_) => {
-                Err(Failure::Errno(EINVAL))
-            }
+            What::Dir(_)
+            | What::Link(_)
+            | What::Elsewhere(_)
+            | What::Space(_)
+            | What::Map(_)
+            | What::Cwd => Err(Failure::Errno(EINVAL)),
         }
     }
 }
@@ -262,6 +290,10 @@ impl<S: System> Server for Procfs<S> {
                     ino: space_inode(kind, id),
                     ..Meta::default()
                 })
+            }
+            Node::File(dir, who, number) => {
+                let (ino, mode) = file_of(dir, number);
+                (mode, who, ino)
             }
         };
         let mut meta = Meta {
@@ -305,6 +337,14 @@ impl<S: System> Server for Procfs<S> {
             return Err(MISSING);
         }
         let number = number(name).ok_or(MISSING)?;
+        if matches!(dir, Dir::Descriptors | Dir::Fdinfo) {
+            self.may_look(cx, who)?;
+            let found = self.system.descriptors(who.pid, number);
+            return match found.first() == Some(&number) {
+                true => Ok(Node::File(dir, who, number)),
+                false => Err(MISSING),
+            };
+        }
         if !matches!(dir, Dir::Root | Dir::Tasks) {
             return Err(MISSING);
         }
@@ -338,9 +378,17 @@ impl<S: System> Server for Procfs<S> {
     }
 
     fn target(&mut self, cx: &mut Context, link: Node, into: &mut [u8]) -> Answer<usize> {
+        if let Node::File(Dir::Descriptors, who, number) = link {
+            let text = self.file_link(cx, who, &format!("fd/{number}"));
+            return put(text.as_bytes(), into);
+        }
         let Node::Row(index, mut who) = link else {
             return Err(Failure::Errno(EINVAL));
         };
+        if let What::Cwd = self.rows[index].what {
+            self.check_guard(link, cx.request.sender)?;
+            return put(self.file_link(cx, who, "cwd").as_bytes(), into);
+        }
         if let What::Space(kind) = self.rows[index].what {
             self.check_guard(link, cx.request.sender)?;
             let id = self.system.space_id(who.pid, kind).ok_or(MISSING)?;
@@ -377,6 +425,7 @@ impl<S: System> Server for Procfs<S> {
                 (row.name.into(), Node::Dir(dir, who))
             }
             Node::Space(kind, who, id) => (space_name(kind, id), Node::Dir(Dir::Spaces, who)),
+            Node::File(dir, who, number) => (format!("{number}"), Node::Dir(dir, who)),
         };
         let mut at = dir;
         while at != self.root(0) {
@@ -387,7 +436,7 @@ impl<S: System> Server for Procfs<S> {
                     let is = |row: &&Row<S>| matches!(row.what, What::Dir(it) if it == dir);
                     self.rows.iter().find(is).map_or("", |row| row.name).into()
                 }
-                Node::Row(..) | Node::Space(..) => break,
+                Node::Row(..) | Node::Space(..) | Node::File(..) => break,
             };
             path = if path.is_empty() {
                 name
@@ -446,15 +495,24 @@ impl<S: System> Server for Procfs<S> {
             position += 1;
         }
         position = position.max(NUMBERS);
+        if matches!(dir, Dir::Descriptors | Dir::Fdinfo) {
+            self.may_look(cx, who)?;
+        }
         loop {
             let numbers = self.numbers(dir, who, (position - NUMBERS) as u32, cx.request.sender);
             if numbers.is_empty() {
                 return Ok(position);
             }
             for number in numbers {
-                let ino = inode(2 + Dir::Process as u64, number);
                 let next = NUMBERS + number as u64 + 1;
-                if !into.add(ino, next, s::IFDIR, format!("{number}").as_bytes()) {
+                let (ino, mode) = match dir {
+                    Dir::Descriptors | Dir::Fdinfo => {
+                        let (ino, mode) = file_of(dir, number);
+                        (inode(ino, who.tid), mode & s::IFMT)
+                    }
+                    _ => (inode(2 + Dir::Process as u64, number), s::IFDIR),
+                };
+                if !into.add(ino, next, mode, format!("{number}").as_bytes()) {
                     return Ok(position);
                 }
                 position = next;
@@ -469,6 +527,10 @@ impl<S: System> Server for Procfs<S> {
         _: u64,
         state: &mut Open,
     ) -> Answer<Opened<Node>> {
+        if let Node::File(Dir::Fdinfo, who, number) = node {
+            let text = self.file_link(cx, who, &format!("fdinfo/{number}"));
+            return Err(cx.redirect(text.as_bytes()));
+        }
         self.check_guard(node, cx.request.sender)?;
         let text = self.contents(node, cx.request.sender)?;
         let mode = self.meta(node)?.mode;

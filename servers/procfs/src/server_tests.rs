@@ -344,6 +344,7 @@ fn every_file_can_be_read_and_every_directory_listed() {
     bench.sender = ROOT_DOMAIN;
     let mut queue = vec![String::new()];
     let mut files = 0;
+    let mut led = Vec::new();
     while let Some(path) = queue.pop() {
         for name in names(&mut bench, &path) {
             if name == "." || name == ".." {
@@ -369,15 +370,57 @@ fn every_file_can_be_read_and_every_directory_listed() {
             let mode = u32::from_le_bytes(answer.data[24..28].try_into().unwrap());
             match mode & s::IFMT {
                 s::IFDIR => queue.push(below),
+                s::IFREG if below.contains("/fdinfo/") => led.push(below),
                 s::IFREG => {
                     read(&mut bench, &below);
                     files += 1;
                 }
+                s::IFLNK if below.contains("/fd/") || below.ends_with("/cwd") => led.push(below),
                 _ => {}
             }
         }
     }
     assert!(files > 100, "{files}");
+    assert!(led.len() > 8, "{led:?}");
+    // What only a process can reach: it is told where, by a name that is none.
+    for name in led {
+        let answer = bench.call(0, &[fs::OPEN, 0, 0], name.as_bytes(), 4096);
+        let answer = answer.unwrap();
+        assert_eq!(answer.result(), -REDIRECT, "{name}");
+        let (pid, which) = name.split_once('/').unwrap();
+        let of_thread = which.starts_with("task/");
+        let which = if of_thread { "cwd" } else { which };
+        let place = format!("\0{pid}/{which}");
+        assert_eq!(&answer.data[..place.len()], place.as_bytes());
+    }
+}
+
+#[test]
+fn open_files_are_for_who_may_look_into_the_process() {
+    let mut bench = bench();
+    assert_eq!(
+        names(&mut bench, "10/fd"),
+        [".", "..", "0", "1", "2", "70000"]
+    );
+    assert_eq!(
+        names(&mut bench, "10/fdinfo"),
+        [".", "..", "0", "1", "2", "70000"]
+    );
+    for wrong in ["10/fd/3", "10/fd/00", "10/fd/x", "10/fdinfo/4294967296"] {
+        assert_eq!(bench.open(wrong.as_bytes(), 0, 0), Err(-ENOENT), "{wrong}");
+    }
+    // Behind a folder: the rest comes after it.
+    let words = [fs::STAT, 0];
+    let answer = bench.call(0, &words, b"10/fd/2/a/b", fs::PATH_MAX).unwrap();
+    assert_eq!(answer.result(), -REDIRECT);
+    assert!(answer.data.starts_with(b"\x0010/fd/2/a/b\0"));
+    bench.sender = 99;
+    for name in ["10/fd/1", "10/fdinfo/1", "10/cwd"] {
+        assert_eq!(bench.open(name.as_bytes(), 0, 0), Err(-EACCES), "{name}");
+    }
+    let folder = bench.open(b"10/fd", o::DIRECTORY, 0).unwrap();
+    let listed = bench.call(folder, &[fs::READDIR], b"", 4096).unwrap();
+    assert_eq!(listed.result(), -EACCES);
 }
 
 /// The text of an open file is its opener's to pay for.

@@ -87,6 +87,8 @@ pub trait System {
         into: &mut [u8],
     ) -> Result<usize, i64>;
     fn write_memory(&mut self, by: u32, of: Memories, at: u64, from: &[u8]) -> Result<usize, i64>;
+    /// Descriptors of a process from `first` on, in order (some of them).
+    fn descriptors(&mut self, pid: u32, first: u32) -> Vec<u32>;
     /// The call that a thread waits in (`proc::CALL_OF`); `None`: it runs.
     fn call(&mut self, by: u32, tid: u32) -> Result<Option<[u64; 9]>, i64>;
     /// As they are in the process's memory.

@@ -16,6 +16,7 @@ pub enum Dir {
     /// A thread: as its process, without further threads.
     Task,
     Descriptors,
+    Fdinfo,
     Net,
     Sys,
     Kernel,
@@ -57,6 +58,8 @@ pub enum What<S> {
     Memory,
     /// The call that a thread waits in.
     Call,
+    /// The working directory of a process, a link that its readers follow themselves.
+    Cwd,
     /// The name space of a kind: a link to a file that names it.
     Space(SpaceKind),
     /// Of the user name space: the reader's view of it.
@@ -390,6 +393,11 @@ pub fn rows<S: System>() -> alloc::vec::Vec<Row<S>> {
         Row {
             mode: s::IFDIR | 0o500,
             ..dir(Process, "fd", Descriptors)
+        },
+        dir(Process, "fdinfo", Fdinfo),
+        Row {
+            mode: s::IFLNK | 0o777,
+            ..guarded(of(Process, "cwd", What::Cwd))
         },
         dir(Process, "task", Tasks),
     ]

@@ -126,6 +126,11 @@ impl Play {
                 words[1] = if who & 1 == 0 { AUTO } else { number };
                 words[2] = 0xffff;
             }
+            domain::PORTAL_TAKE => {
+                words[0] = 64 + number % 32;
+                words[1] = if who & 1 == 0 { AUTO } else { number };
+                words[2] = 0xffff;
+            }
             domain::TABLE_COPY => {
                 words = [self.slot_of(K::Domain, who) as u64, 0, 0, 0, 0, 0, 0, 0]
             }

@@ -1,13 +1,14 @@
 //! Descriptors: close, dup, fcntl.
 
 use super::io::{file, usable};
-use super::{locks, mqueue};
+use super::{locks, mqueue, owners};
 use crate::descriptors::{event_kind, number};
 use crate::errno::{Result, EBADF, EINVAL, ENOTTY};
 use crate::machine::area::{process, Frame};
 use crate::machine::request::Request;
 use crate::spare;
-use cairn_idl::fs::{self, o};
+use cairn_idl::fs::{self, o, s};
+use core::sync::atomic::Ordering;
 
 pub fn close(f: &mut Frame) -> Result<u64> {
     let fd = number(f.arg(0))?;
@@ -90,6 +91,10 @@ mod command {
     pub const SETLKW: u64 = 7;
     pub const SETOWN: u64 = 8;
     pub const GETOWN: u64 = 9;
+    pub const SETSIG: u64 = 10;
+    pub const GETSIG: u64 = 11;
+    pub const SETOWN_EX: u64 = 15;
+    pub const GETOWN_EX: u64 = 16;
     pub const OFD_GETLK: u64 = 36;
     pub const OFD_SETLKW: u64 = 38;
     pub const DUPFD_CLOEXEC: u64 = 1030;
@@ -121,12 +126,19 @@ pub fn fcntl(f: &mut Frame) -> Result<u64> {
         }
         command::GETFL if file.path_only => Ok(o::PATH),
         command::GETFL => get_flags(&file),
-        command::SETFL => set_flags(&file, argument),
+        command::SETFL => {
+            set_flags(&file, argument)?;
+            owners::set_async(fd, &file, argument & o::ASYNC != 0)
+        }
         command::GETLK..=command::SETLKW | command::OFD_GETLK..=command::OFD_SETLKW => {
             locks::fcntl(&file, command, argument)
         }
-        command::SETOWN => Ok(0),
-        command::GETOWN => Ok(0),
+        command::SETOWN => owners::set_owner(fd, &file, argument as i32),
+        command::GETOWN => Ok(owners::owner(&file)),
+        command::SETOWN_EX => owners::set_owner_of_kind(fd, &file, argument),
+        command::GETOWN_EX => owners::owner_of_kind(&file, argument),
+        command::SETSIG => owners::set_signal(fd, &file, argument),
+        command::GETSIG => Ok(file.signals.signal.load(Ordering::Relaxed).into()),
         command::SETPIPE_SZ | command::GETPIPE_SZ if file.object.is_none() => {
             let size = argument & 0xffff_ffff;
             Request::new(&[fs::IOCTL, command, size])
@@ -142,13 +154,22 @@ pub fn fcntl(f: &mut Frame) -> Result<u64> {
     }
 }
 
+/// As F_GETFL gives them: what is opened by its name has O_LARGEFILE, though nobody said so.
 pub fn get_flags(file: &crate::descriptors::OpenFile) -> Result<u64> {
-    match &file.object {
-        Some(_) => Ok(o::RDWR),
-        None => Request::new(&[fs::GETFLAGS])
-            .call(file.slot())
-            .map(|w| w[0]),
+    const LARGEFILE: u64 = 0o100_000;
+    if file.object.is_some() {
+        return Ok(o::RDWR);
     }
+    let [flags, ..] = Request::new(&[fs::GETFLAGS]).call(file.slot())?;
+    let has_name = matches!(
+        file.mode & s::IFMT,
+        s::IFREG | s::IFDIR | s::IFCHR | s::IFBLK
+    );
+    let flags = if has_name { flags | LARGEFILE } else { flags };
+    Ok(match file.signals.on.load(Ordering::Relaxed) {
+        true => flags | o::ASYNC,
+        false => flags,
+    })
 }
 
 fn set_flags(file: &crate::descriptors::OpenFile, flags: u64) -> Result<u64> {

@@ -41,7 +41,7 @@ fn make(flags: u64) -> Result<u64> {
 }
 
 /// Can it be waited for?
-fn has_readiness(file: &OpenFile) -> bool {
+pub fn has_readiness(file: &OpenFile) -> bool {
     let plain = matches!(file.mode & s::IFMT, s::IFREG | s::IFDIR);
     !plain && file.object.is_none() && !file.is(kind::ALWAYS_READY)
 }

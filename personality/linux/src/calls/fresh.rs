@@ -375,7 +375,7 @@ fn take_over(told: &Told, file: &Arc<OpenFile>) {
     let most = files.iter().map(|(slot, _)| *slot).max().unwrap_or(0);
     process.state().holds_slots_to(most.min(MAX_SLOTS - 1));
     let mut state = process.state();
-    state.cwd = cwd;
+    state.set_cwd(cwd);
     state.umask = told.umask & 0o777;
     state.files.set_next_id(told.next_id);
     for signal in 1..=SIGNALS as u32 {

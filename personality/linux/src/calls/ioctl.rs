@@ -3,6 +3,7 @@
 use super::descriptors::set_nonblocking;
 use super::internet;
 use super::io::usable;
+use super::owners;
 use super::spaces::{number_inside, number_outside};
 use crate::descriptors::{number, OpenFile};
 use crate::errno::{Result, ENOTTY};
@@ -23,6 +24,10 @@ const TIOCGSID: u64 = 0x5429;
 const FIOCLEX: u64 = 0x5451;
 const FIONBIO: u64 = 0x5421;
 const FIOASYNC: u64 = 0x5452;
+const FIOSETOWN: u64 = 0x8901;
+const SIOCSPGRP: u64 = 0x8902;
+const FIOGETOWN: u64 = 0x8903;
+const SIOCGPGRP: u64 = 0x8904;
 /// Requests about interfaces (netdevice(7)).
 const INTERFACES: core::ops::RangeInclusive<u64> = 0x8910..=0x897f;
 const BLKPG: u64 = 0x1269;
@@ -77,7 +82,18 @@ pub fn ioctl(f: &mut Frame) -> Result<u64> {
             let on: u32 = user::read(argument)?;
             return set_nonblocking(fd, on != 0);
         }
-        FIOASYNC => return Ok(0),
+        FIOASYNC => {
+            let on: u32 = user::read(argument)?;
+            return owners::set_async(fd, &file, on != 0);
+        }
+        FIOSETOWN | SIOCSPGRP if file.mode & s::IFMT == s::IFSOCK => {
+            let owner: i32 = user::read(argument)?;
+            return owners::set_owner(fd, &file, owner);
+        }
+        FIOGETOWN | SIOCGPGRP if file.mode & s::IFMT == s::IFSOCK => {
+            user::write(argument, &(owners::owner(&file) as u32))?;
+            return Ok(0);
+        }
         _ => {}
     }
     if file.object.is_some() {

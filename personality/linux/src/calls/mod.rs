@@ -27,6 +27,8 @@ pub mod mqueue;
 pub mod names;
 pub mod notices;
 pub mod open;
+pub mod others;
+pub mod owners;
 pub mod peers;
 mod pi_futex;
 pub mod pidfds;

@@ -1,5 +1,7 @@
 //! Calls that make, change and remove names.
 
+use super::others;
+use crate::descriptors::OpenFile;
 use crate::errno::{Errno, Result, EINVAL, ENOENT};
 use crate::machine::area::{process, Frame};
 use crate::machine::buffer::Buffer;
@@ -280,22 +282,31 @@ fn read_link(dirfd: i32, name: u64, buffer: u64, size: u64) -> Result<u64> {
         let request = Request::new(&[fs::READLINK]).path(&start.rest);
         let words = send(request, start.slot, answer)?;
         answer.filled(words[0]);
-        give(answer.as_bytes())
+        match answer.as_bytes() {
+            // An open file of another process.
+            link @ [0, ..] => give(&name_of(&others::behind(link)?.0)?),
+            link => give(link),
+        }
     })
 }
 
 /// What /proc/self/fd/N points at.
 fn descriptor_name(fd: u32) -> Result<Vec<u8>> {
     let file = process().state().files.get(fd).map_err(|_| ENOENT)?;
+    name_of(&file)
+}
+
+/// The same of an open file.
+fn name_of(file: &OpenFile) -> Result<Vec<u8>> {
     let mut line = crate::text::Line::new();
     if let Some(object) = &file.object {
         line.text("anon_inode:[").text(object.name()).text("]");
         return Ok(line.bytes().to_vec());
     }
-    match path::path_of(&file) {
+    match path::path_of(file) {
         Ok(path) => Ok(path),
         Err(_) => {
-            let stat = super::status::stat_handle(&file)?;
+            let stat = super::status::stat_handle(file)?;
             let kind = if stat.mode & fs::s::IFMT == fs::s::IFSOCK {
                 "socket"
             } else {

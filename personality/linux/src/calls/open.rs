@@ -312,7 +312,7 @@ pub fn chdir(f: &mut Frame) -> Result<u64> {
 fn change_directory(dirfd: i32, name: &[u8]) -> Result<u64> {
     let file = open_directory(dirfd, name)?;
     super::attributes::check_search(&file)?;
-    let old = process().state().cwd.replace(file);
+    let old = process().state().set_cwd(Some(file));
     drop(old);
     Ok(0)
 }
@@ -324,7 +324,7 @@ pub fn fchdir(f: &mut Frame) -> Result<u64> {
         return Err(ENOTDIR);
     }
     super::attributes::check_search(&file)?;
-    let old = process().state().cwd.replace(file);
+    let old = process().state().set_cwd(Some(file));
     drop(old);
     Ok(0)
 }

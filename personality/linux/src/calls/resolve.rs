@@ -1,6 +1,7 @@
 //! openat2 with RESOLVE_ flags: the name is walked part by part, each opened below the one before, so that no rename on the way leads where the flags forbid.
 
 use super::open::{descriptor, open_from};
+use super::others;
 use super::status::stat_handle;
 use crate::descriptors::OpenFile;
 use crate::errno::{Result, ELOOP, ENOENT, ENOTDIR, EXDEV};
@@ -131,8 +132,10 @@ impl Walk {
         if target.is_empty() {
             return Err(ENOENT);
         }
-        if target[0] == b'/' {
-            self.begin_at_root()?;
+        match target[0] {
+            0 => return self.begin(others::behind(target)?.0),
+            b'/' => self.begin_at_root()?,
+            _ => {}
         }
         self.push(target);
         Ok(())

@@ -249,7 +249,7 @@ fn new_mounts(flags: u64) -> Result<()> {
     space::enter(words[1], handle)?;
     if let Some(stands) = stands {
         if let Ok(directory) = open_directory(AT_FDCWD, &stands) {
-            let old = process.state().cwd.replace(directory);
+            let old = process.state().set_cwd(Some(directory));
             drop(old);
         }
     }

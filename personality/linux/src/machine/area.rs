@@ -141,6 +141,8 @@ pub struct ThreadArea {
     pub tid: AtomicU32,
     /// 1: the upcall's registers are still held by the nucleus.
     pub upcall_held: AtomicU32,
+    /// [`Process::listed_files`]
+    files: u64,
     /// The block that this area is the top of.
     block: u64,
     /// What other threads know of this one.
@@ -172,6 +174,8 @@ pub struct ThreadArea {
 // What `proc` reads of a thread that waits.
 const _: () =
     assert!(core::mem::offset_of!(ThreadArea, frame) as u64 == cairn_idl::proc::THREAD_FRAME);
+const _: () =
+    assert!(core::mem::offset_of!(ThreadArea, files) as u64 == cairn_idl::proc::THREAD_FILES);
 const _: () = assert!(core::mem::offset_of!(Frame, number) == 15 * 8);
 const _: () = assert!(core::mem::offset_of!(Frame, rsp) == 20 * 8);
 
@@ -335,6 +339,7 @@ impl ThreadArea {
             poked: AtomicU32::new(0),
             tid: AtomicU32::new(0),
             upcall_held: AtomicU32::new(0),
+            files: process.listed_files(),
             block,
             peer: Arc::default(),
             exception: Cell::new(None),

@@ -30,6 +30,11 @@ impl<T> Lock<T> {
         }
     }
 
+    /// Where the value lies.
+    pub fn place(&self) -> *mut T {
+        self.value.get()
+    }
+
     pub fn lock(&self) -> Guard<'_, T> {
         self.acquire();
         Guard { lock: self }

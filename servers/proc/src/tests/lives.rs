@@ -202,3 +202,53 @@ fn a_core_file_is_for_who_is_dumpable_and_tells_of_the_other_threads() {
     w.exit(a, 0x86);
     check(&w);
 }
+
+#[test]
+fn a_files_signals_are_for_whom_its_asker_may_send_them_to() {
+    let mut w = World::new();
+    let (a, b, c) = (w.fork(1), w.fork(1), w.fork(1));
+    for pid in [a, b] {
+        assert_eq!(w.set_ids(pid, [9, 9, 9]), 0);
+    }
+    for pid in [a, b, c] {
+        assert_eq!(
+            w.call(pid, &[SIGNAL_STATE, 0, 1 << 28 | 1 << 39, 0])
+                .result(),
+            0
+        );
+    }
+    let its = life(&mut w, a, 0).unwrap();
+    let domain = u64::from(w.domain(a).id);
+    let send = |w: &mut World, kind: Owner, id: u64, domain| {
+        let owner = kind.word() << OWNER_SHIFT | id;
+        let words = [SIGNAL_OWNER, its, domain, 40, 1, 5, 0x41, owner];
+        w.component(role::SIGNALS, b"", &words).result()
+    };
+    for pid in [a, b] {
+        assert_eq!(send(&mut w, Owner::Process, pid, domain), 0);
+        let taken = w.call(pid, &[SIGNAL_TAKE]).words();
+        assert_eq!(taken[..4], [40, 1, 0x41, 5]);
+    }
+    assert_eq!(send(&mut w, Owner::Thread, b, domain), 0);
+    assert_eq!(w.call(b, &[SIGNAL_TAKE]).words()[0], 40);
+    // Another user's, and nobody.
+    assert_eq!(send(&mut w, Owner::Process, c, domain), -EPERM);
+    assert_eq!(send(&mut w, Owner::Thread, c, domain), -EPERM);
+    assert_eq!(send(&mut w, Owner::Process, 4000, domain), -ESRCH);
+    assert_eq!(send(&mut w, Owner::Group, 4000, domain), -ESRCH);
+    // A group gets it as far as its members may.
+    let group = w.call(a, &[IDS, 0]).words()[2];
+    assert_eq!(send(&mut w, Owner::Group, group, domain), 0);
+    let all = [a, b, c].map(|pid| w.call(pid, &[SIGNAL_TAKE]).words()[0]);
+    assert_eq!(all, [40, 40, 0]);
+    // Who asked is somebody else now.
+    assert_eq!(send(&mut w, Owner::Process, a, domain + 1), -ESRCH);
+    let words = [SIGNAL_OWNER, its, domain, 40, 1, 5, 0x41, 3 << 32 | a];
+    let wrong = w.component(role::SIGNALS, b"", &words);
+    assert_eq!(wrong.result(), -EINVAL);
+    let by_others = w.component(role::LIVES, b"", &words);
+    assert_eq!(by_others.result(), -EPERM);
+    w.exit(a, 0);
+    assert_eq!(send(&mut w, Owner::Process, b, domain), -ESRCH);
+    check(&w);
+}

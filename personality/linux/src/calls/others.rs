@@ -1,0 +1,152 @@
+//! Open files of other processes: what /proc's `PID/fd/N`, `PID/cwd` and `PID/fdinfo/N` lead to, and pidfd_getfd(2). `proc` gives their portals to who may look into the process
+//! ([`proc::FILE_OF`]); what a portal leads to its server says.
+//!
+//! Those names are links of `procfs` to no name: NUL, the process's number and which of its files.
+
+use super::messages::describe;
+use super::sockets::Passing;
+use super::status::stat_handle;
+use super::{descriptors, io, open, pidfds};
+use crate::descriptors::{event_kind, OpenFile};
+use crate::errno::{Result, EACCES, EBADF, EINVAL, ENOENT, EPERM, ESRCH};
+use crate::machine::area::{process, Frame};
+use crate::machine::request::Request;
+use crate::path::{make_room, AT_FDCWD};
+use crate::text::{parse_number, Line};
+use alloc::sync::Arc;
+use cairn_abi::layout::linux_slot;
+use cairn_idl::fs::{self, o};
+use cairn_idl::proc;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Which {
+    Descriptor(u32),
+    /// What fdinfo tells of it.
+    Told(u32),
+    Cwd,
+}
+
+/// Process, which of its files, and the path behind it.
+fn parse(link: &[u8]) -> Option<(u64, Which, &[u8])> {
+    let mut parts = link.strip_prefix(b"\0")?.splitn(3, |byte| *byte == b'/');
+    let (pid, folder) = (parse_number(parts.next()?)?, parts.next()?);
+    let rest = parts.next().unwrap_or(b"");
+    if folder == b"cwd" {
+        return Some((pid, Which::Cwd, rest));
+    }
+    let mut parts = rest.splitn(2, |byte| *byte == b'/');
+    let number = u32::try_from(parse_number(parts.next()?)?).ok()?;
+    let which = match folder {
+        b"fd" => Which::Descriptor(number),
+        b"fdinfo" => Which::Told(number),
+        _ => return None,
+    };
+    Some((pid, which, parts.next().unwrap_or(b"")))
+}
+
+/// The open file that such a link leads to, and the path behind it.
+pub fn behind(link: &[u8]) -> Result<(Arc<OpenFile>, &[u8])> {
+    let (pid, which, rest) = parse(link).ok_or(ENOENT)?;
+    let which_file = match which {
+        Which::Descriptor(number) | Which::Told(number) => number.into(),
+        Which::Cwd => proc::FILE_CWD,
+    };
+    let (file, close_on_exec) = get(pid, 0, which_file).map_err(|error| match error {
+        EPERM => EACCES,
+        EBADF | ESRCH => ENOENT,
+        error => error,
+    })?;
+    let file = Arc::new(file);
+    match which {
+        Which::Told(_) => Ok((told(&file, close_on_exec)?, rest)),
+        _ => Ok((file, rest)),
+    }
+}
+
+fn get(pid: u64, life: u64, which: u64) -> Result<(OpenFile, bool)> {
+    make_room()?;
+    let request = Request::new(&[proc::FILE_OF, pid, life, which]).brings(1);
+    let words = request.call(linux_slot::PROC)?;
+    let file = describe(Passing(words[7] as u32))?;
+    Ok((file, words[1] != 0))
+}
+
+/// A file with what `/proc/PID/fdinfo/N` says.
+fn told(file: &Arc<OpenFile>, close_on_exec: bool) -> Result<Arc<OpenFile>> {
+    const CURRENT: u64 = 1;
+    let position = Request::new(&[fs::SEEK, 0, CURRENT]).call(file.slot());
+    let position = position.map_or(0, |words| words[0]);
+    let flags = match file.path_only {
+        true => o::PATH,
+        false => descriptors::get_flags(file).unwrap_or(0),
+    };
+    let flags = flags | if close_on_exec { o::CLOEXEC } else { 0 };
+    let ino = stat_handle(file).map_or(0, |stat| stat.ino);
+    let mut text = Line::new();
+    text.text("pos:\t").number(position).text("\nflags:\t0");
+    let most = flags.checked_ilog2().unwrap_or(0) / 3;
+    let digits = (0..=most).rev().map(|at| (flags >> (3 * at)) as u8 & 7);
+    for digit in digits {
+        text.number(digit.into());
+    }
+    text.text("\nmnt_id:\t1\nino:\t").number(ino).text("\n");
+    if file.is(event_kind::PROCESS) {
+        let (life, _) = pidfds::life(file)?;
+        let number = Request::new(&[proc::LIFE_NUMBER, life]).call(linux_slot::PROC);
+        // -1: it was waited for.
+        let number = number.map_or(-1, |words| words[0] as i64);
+        text.text("Pid:\t").signed(number).text("\nNSpid:\t");
+        text.signed(number).text("\n");
+    }
+    let made = open::open_file(AT_FDCWD, b"/tmp", o::TMPFILE | o::RDWR, 0o400)?;
+    let write = Request::new(&[fs::WRITE, 0, 0]).out(text.bytes());
+    write.call(made.slot())?;
+    Ok(made)
+}
+
+pub fn pidfd_getfd(f: &mut Frame) -> Result<u64> {
+    if f.arg(2) & 0xffff_ffff != 0 {
+        return Err(EINVAL);
+    }
+    let (life, _) = pidfds::life(&*io::usable(f.arg(0))?)?;
+    let number = crate::descriptors::number(f.arg(1))?;
+    process().state().files.check_room()?;
+    let (file, _) = get(0, life, number.into())?;
+    open::descriptor(Arc::new(file), o::CLOEXEC)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_to_no_name() {
+        let parsed = |link: &'static [u8]| parse(link);
+        let none: &[u8] = b"";
+        assert_eq!(
+            parsed(b"\x0012/fd/3"),
+            Some((12, Which::Descriptor(3), none))
+        );
+        let below: &[u8] = b"a/b";
+        assert_eq!(
+            parsed(b"\x0012/fd/3/a/b"),
+            Some((12, Which::Descriptor(3), below))
+        );
+        assert_eq!(parsed(b"\x001/fdinfo/0"), Some((1, Which::Told(0), none)));
+        assert_eq!(parsed(b"\x001/cwd"), Some((1, Which::Cwd, none)));
+        assert_eq!(parsed(b"\x001/cwd/a/b"), Some((1, Which::Cwd, below)));
+        for wrong in [
+            &b"1/fd/3"[..],
+            b"\0",
+            b"\x001",
+            b"\x001/fd",
+            b"\x001/fd/",
+            b"\x001/fd/x",
+            b"\x001/fd/4294967296",
+            b"\x00x/cwd",
+            b"\x001/exe",
+        ] {
+            assert_eq!(parse(wrong), None, "{wrong:?}");
+        }
+    }
+}
