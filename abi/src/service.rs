@@ -158,7 +158,8 @@ pub mod domain {
     pub const THREAD_CONTROL: u8 = 15;
     /// w0 slot in that domain: close it. Needs CONTROL.
     pub const PORTAL_REMOVE: u8 = 16;
-    /// PORTAL_PUT the other way, for channels' portals that are not for a single use: w0 slot in that domain, w1 own slot or AUTO, w2 mask of rights → w0 own slot. Needs CONTROL.
+    /// PORTAL_PUT the other way, for channels' portals that are not for a single use: w0 slot in that domain, w1 own slot or AUTO, w2 mask of rights
+    /// → w0 own slot. Needs CONTROL.
     pub const PORTAL_TAKE: u8 = 17;
 }
 

@@ -236,16 +236,7 @@ impl<S: System> Manager<S> {
                     0 => self.processes[slot].group,
                     pid => self.numbers.get(pid.unsigned_abs()).group,
                 };
-                if group == NONE {
-                    return Err(ESRCH);
-                }
-                let mut counts = (0, 0);
-                let mut at = 0;
-                while let Some(target) = self.groups[group].members.get(at).copied() {
-                    self.one_of_many(slot, target, info, &mut counts);
-                    at += 1;
-                }
-                verdict(counts)
+                self.kill_group(slot, group, info)
             }
         }
     }
@@ -275,22 +266,13 @@ impl<S: System> Manager<S> {
         id: u64,
         info: Info,
     ) -> Result<Outcome, Errno> {
-        let mut counts = (0, 0);
         match kind {
-            Owner::Group => {
-                let group = self.numbers.get(id).group;
-                if group == NONE {
-                    return Err(ESRCH);
-                }
-                let mut at = 0;
-                while let Some(target) = self.groups[group].members.get(at).copied() {
-                    self.one_of_many(by, target, info, &mut counts);
-                    at += 1;
-                }
-            }
+            Owner::Group => self.kill_group(by, self.numbers.get(id).group, info),
             Owner::Process => {
                 let target = self.numbers.process(id).ok_or(ESRCH)?;
+                let mut counts = (0, 0);
                 self.one_of_many(by, target, info, &mut counts);
+                verdict(counts)
             }
             Owner::Thread => {
                 let target = self.task(id).ok_or(ESRCH)?;
@@ -302,12 +284,25 @@ impl<S: System> Manager<S> {
                 if !self.permitted(by, target, info.signal) {
                     return Err(EPERM);
                 }
-                counts = (1, 1);
                 if is_unstoppable(info.signal) && self.is_shielded(by, target) {
                     return done(0);
                 }
                 self.send(target, Some(at), info).map_err(|Full| EAGAIN)?;
+                done(0)
             }
+        }
+    }
+
+    /// To all of a group (or none: NONE) whom the sender may signal.
+    fn kill_group(&mut self, sender: Slot, group: Slot, info: Info) -> Result<Outcome, Errno> {
+        if group == NONE {
+            return Err(ESRCH);
+        }
+        let mut counts = (0, 0);
+        let mut at = 0;
+        while let Some(target) = self.groups[group].members.get(at).copied() {
+            self.one_of_many(sender, target, info, &mut counts);
+            at += 1;
         }
         verdict(counts)
     }

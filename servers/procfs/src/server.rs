@@ -213,14 +213,14 @@ impl<S: System> Procfs<S> {
         let Node::Row(index, who) = node else {
             return Ok(());
         };
-        match self.rows[index].guarded && !self.system.may_look_into(sender, who.pid) {
-            true => Err(Failure::Errno(EACCES)),
+        match self.rows[index].guarded {
+            true => self.may_look(sender, who),
             false => Ok(()),
         }
     }
 
-    fn may_look(&mut self, cx: &Context, who: Who) -> Answer<()> {
-        match self.system.may_look_into(cx.request.sender, who.pid) {
+    fn may_look(&mut self, sender: u32, who: Who) -> Answer<()> {
+        match self.system.may_look_into(sender, who.pid) {
             true => Ok(()),
             false => Err(Failure::Errno(EACCES)),
         }
@@ -338,7 +338,7 @@ impl<S: System> Server for Procfs<S> {
         }
         let number = number(name).ok_or(MISSING)?;
         if matches!(dir, Dir::Descriptors | Dir::Fdinfo) {
-            self.may_look(cx, who)?;
+            self.may_look(cx.request.sender, who)?;
             let found = self.system.descriptors(who.pid, number);
             return match found.first() == Some(&number) {
                 true => Ok(Node::File(dir, who, number)),
@@ -496,7 +496,7 @@ impl<S: System> Server for Procfs<S> {
         }
         position = position.max(NUMBERS);
         if matches!(dir, Dir::Descriptors | Dir::Fdinfo) {
-            self.may_look(cx, who)?;
+            self.may_look(cx.request.sender, who)?;
         }
         loop {
             let numbers = self.numbers(dir, who, (position - NUMBERS) as u32, cx.request.sender);

@@ -156,7 +156,6 @@ pub fn fcntl(f: &mut Frame) -> Result<u64> {
 
 /// As F_GETFL gives them: what is opened by its name has O_LARGEFILE, though nobody said so.
 pub fn get_flags(file: &crate::descriptors::OpenFile) -> Result<u64> {
-    const LARGEFILE: u64 = 0o100_000;
     if file.object.is_some() {
         return Ok(o::RDWR);
     }
@@ -165,7 +164,11 @@ pub fn get_flags(file: &crate::descriptors::OpenFile) -> Result<u64> {
         file.mode & s::IFMT,
         s::IFREG | s::IFDIR | s::IFCHR | s::IFBLK
     );
-    let flags = if has_name { flags | LARGEFILE } else { flags };
+    let flags = if has_name {
+        flags | o::LARGEFILE
+    } else {
+        flags
+    };
     Ok(match file.signals.on.load(Ordering::Relaxed) {
         true => flags | o::ASYNC,
         false => flags,

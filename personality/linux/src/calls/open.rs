@@ -159,6 +159,12 @@ pub fn open_file(dirfd: i32, name: &[u8], flags: u64, mode: u64) -> Result<Arc<O
     }
 }
 
+/// A file without a name, in /tmp or the root.
+pub fn unnamed_file(mode: u64) -> Result<Arc<OpenFile>> {
+    let open = |name: &[u8]| open_file(AT_FDCWD, name, o::TMPFILE | o::RDWR, mode);
+    open(b"/tmp").or_else(|_| open(b"/"))
+}
+
 #[inline(never)]
 fn open_otherwise(
     dirfd: i32,

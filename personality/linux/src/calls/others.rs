@@ -1,5 +1,5 @@
-//! Open files of other processes: what /proc's `PID/fd/N`, `PID/cwd` and `PID/fdinfo/N` lead to, and pidfd_getfd(2). `proc` gives their portals to who may look into the process
-//! ([`proc::FILE_OF`]); what a portal leads to its server says.
+//! Open files of other processes: what /proc's `PID/fd/N`, `PID/cwd` and `PID/fdinfo/N` lead to, and pidfd_getfd(2). `proc` gives their portals
+//! to who may look into the process ([`proc::FILE_OF`]); what a portal leads to its server says.
 //!
 //! Those names are links of `procfs` to no name: NUL, the process's number and which of its files.
 
@@ -11,7 +11,7 @@ use crate::descriptors::{event_kind, OpenFile};
 use crate::errno::{Result, EACCES, EBADF, EINVAL, ENOENT, EPERM, ESRCH};
 use crate::machine::area::{process, Frame};
 use crate::machine::request::Request;
-use crate::path::{make_room, AT_FDCWD};
+use crate::path::make_room;
 use crate::text::{parse_number, Line};
 use alloc::sync::Arc;
 use cairn_abi::layout::linux_slot;
@@ -98,7 +98,7 @@ fn told(file: &Arc<OpenFile>, close_on_exec: bool) -> Result<Arc<OpenFile>> {
         text.text("Pid:\t").signed(number).text("\nNSpid:\t");
         text.signed(number).text("\n");
     }
-    let made = open::open_file(AT_FDCWD, b"/tmp", o::TMPFILE | o::RDWR, 0o400)?;
+    let made = open::unnamed_file(0o400)?;
     let write = Request::new(&[fs::WRITE, 0, 0]).out(text.bytes());
     write.call(made.slot())?;
     Ok(made)

@@ -198,16 +198,14 @@ fn signalfd_with(f: &Frame, flags: u64) -> Result<u64> {
     Ok(fd)
 }
 
-/// memfd_create: an unnamed file of /tmp (or the root) serves.
+/// memfd_create
 pub fn memfd_create(f: &mut Frame) -> Result<u64> {
     user::string_length(f.arg(0), 250, EINVAL)?;
     if f.arg(1) & !3 != 0 {
         return Err(EINVAL);
     }
     process().state().files.check_room()?;
-    let flags = o::TMPFILE | o::RDWR;
-    let open = |name: &[u8]| super::open::open_file(crate::path::AT_FDCWD, name, flags, 0o777);
-    let file = open(b"/tmp").or_else(|_| open(b"/"))?;
+    let file = super::open::unnamed_file(0o777)?;
     let cloexec = f.arg(1) & 1 != 0;
     process()
         .state()
