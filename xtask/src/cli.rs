@@ -6,7 +6,7 @@ use crate::link::{self, Net};
 use crate::powercut::Workload;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Parser)]
 #[command(
@@ -165,25 +165,39 @@ pub enum System {
 }
 
 /// What the guest's root file system has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Root {
-    /// Debian's busybox, and little else, in memory: what a program changes is gone when the machine ends
+    /// Debian's busybox, and little else, in memory.
     Small,
-    /// Debian packages on an ext4 disk of 4 GiB (build/cache/debian.ext4), which keeps what is changed unless --snapshot is given: bash, coreutils, util-linux, procps, python3, perl, sqlite3, lua, tcc, make, vim … (the first use downloads some 40 MB)
+    /// Debian packages on an ext4 disk.
     Debian,
+    /// The user's: a file with an ext4 file system, or a folder.
+    Own(PathBuf),
 }
 
 impl Root {
-    pub fn is_on_disk(self) -> bool {
-        self == Root::Debian
+    pub fn is_on_disk(&self) -> bool {
+        *self != Root::Small
     }
 
     /// Memory that is enough for it, in QEMU's notation.
-    pub fn memory(self) -> &'static str {
-        match self {
-            Root::Small => "256M",
-            Root::Debian => "512M",
+    pub fn memory(&self) -> &'static str {
+        match self.is_on_disk() {
+            false => "256M",
+            true => "512M",
         }
+    }
+}
+
+/// For the command line. Whether a path leads somewhere is looked at when the machine is started; a word without a slash is more likely a mistake.
+fn root(word: &str) -> Result<Root, String> {
+    match word {
+        "small" => Ok(Root::Small),
+        "debian" => Ok(Root::Debian),
+        path if path.contains('/') || Path::new(path).exists() => {
+            Ok(Root::Own(PathBuf::from(path)))
+        }
+        _ => Err("neither small nor debian, and no such file or folder".to_string()),
     }
 }
 
@@ -205,8 +219,9 @@ pub struct Machine {
     /// Memory, in QEMU's notation [default: 256M, or 512M with a Debian root]
     #[arg(long, value_name = "SIZE", value_parser = memory)]
     pub mem: Option<String>,
-    /// The root file system
-    #[arg(long, value_enum, default_value_t = Root::Small, default_value_if("packages", clap::builder::ArgPredicate::IsPresent, "debian"))]
+    /// The root file system. `small`: Debian's busybox and little else, in memory; what is changed is gone when the machine ends. `debian`: Debian packages on an ext4 disk of 4 GiB (build/cache/debian.ext4), which keeps what is changed unless --snapshot is given: bash, coreutils, util-linux, procps, apt, python3, perl, vim, tcc, make, gdb, strace, sudo … (the first use downloads some 90 MB). Otherwise the path of a file with an ext4 file system, which keeps what is changed, too, or of a folder, of which each machine gets a copy
+    #[arg(long, value_name = "ROOT", default_value = "small", value_parser = root)]
+    #[arg(default_value_if("packages", clap::builder::ArgPredicate::IsPresent, "debian"))]
     pub root: Root,
     /// Add a package of Debian's to its root, with all that it depends on (repeatable, or NAME,NAME). Each set of packages has a disk of its own (build/cache/debian+NAME.ext4)
     #[arg(long = "package", value_name = "NAME", value_parser = debian::package, value_delimiter = ',')]
@@ -297,15 +312,32 @@ impl Machine {
         }
     }
 
+    /// A machine with this root, with nothing added.
+    pub fn on(system: System, root: Root) -> Machine {
+        let plain = Machine::plain(system, root.memory());
+        Machine { root, ..plain }
+    }
+
     /// All disks, that of the root first.
     pub fn attached(&self) -> anyhow::Result<Vec<Disk>> {
         let mut disks = Vec::new();
-        if self.root.is_on_disk() {
-            let collection = debian::Collection(&self.packages);
-            disks.push(match self.root_as_made {
-                true => Disk::Unchanged(collection.as_made()?),
-                false => Disk::File(collection.disk()?),
-            });
+        let collection = debian::Collection(&self.packages);
+        if self.root != Root::Debian && !self.packages.is_empty() {
+            anyhow::bail!("--package adds to the Debian root: `--root debian`, or none");
+        }
+        match &self.root {
+            Root::Small => {}
+            Root::Debian if self.root_as_made => {
+                disks.push(Disk::Unchanged(collection.as_made()?));
+            }
+            Root::Debian => disks.push(Disk::File(collection.disk()?)),
+            Root::Own(folder) if folder.is_dir() => {
+                disks.push(Disk::Unchanged(debian::folder(folder)?));
+            }
+            Root::Own(file) => {
+                disk::is_root(file)?;
+                disks.push(Disk::File(file.clone()));
+            }
         }
         disks.extend(self.disks.iter().cloned());
         Ok(disks)

@@ -21,7 +21,7 @@ const QCOW2: [u8; 4] = *b"QFI\xfb";
 pub const PLACE: &str = "/mnt";
 
 /// The first disk behind that of the root is mounted at [`PLACE`].
-pub fn mount(root: Root) -> Pair {
+pub fn mount(root: &Root) -> Pair {
     let device = match root.is_on_disk() {
         true => "/dev/vdb",
         false => "/dev/vda",
@@ -115,6 +115,24 @@ fn format(path: &Path, snapshot: bool) -> Result<&'static str> {
     Ok("raw")
 }
 
+/// Where ext4's superblock has its mark, and the mark.
+const MARK: (u64, [u8; 2]) = (1024 + 56, [0x53, 0xef]);
+
+/// Whether a file can be the root's disk: without partitions, because the machine mounts all of it. What is in a qcow2 file is found out by the machine.
+pub fn is_root(path: &Path) -> Result<()> {
+    let mut file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let mut begin = Vec::new();
+    (&mut file).take(MARK.0 + 2).read_to_end(&mut begin)?;
+    if begin.starts_with(&QCOW2) || begin.get(MARK.0 as usize..) == Some(&MARK.1) {
+        return Ok(());
+    }
+    bail!(
+        "{}: no ext4 file system begins here. `--root` wants one without partitions, or a folder \
+         (`mke2fs -t ext4 -d FOLDER FILE 4G` makes the first of the second)",
+        path.display()
+    )
+}
+
 /// By it a directory's names are listed in an order, which shall be the same in every file system: answers of Linux are kept.
 pub const HASH_SEED: &str = "63616972-6e00-4000-8000-000000000001";
 
@@ -188,7 +206,7 @@ impl Scratch {
     pub fn attached_to(&self, mut machine: Machine) -> Machine {
         machine.disks = vec![Disk::Scratch(self.path.clone())];
         machine.disks.extend(self.iso.clone().map(Disk::Unchanged));
-        machine.mounts = vec![mount(machine.root)];
+        machine.mounts = vec![mount(&machine.root)];
         machine
     }
 }
@@ -311,6 +329,18 @@ pub fn tool(name: &str) -> Command {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_an_ext4_file_system_can_be_the_root() {
+        let folder = Folder::new("root-disk");
+        let path = folder.0.join("disk");
+        fs::write(&path, vec![0; 4096]).unwrap();
+        assert!(is_root(&path).is_err() && is_root(&folder.0.join("none")).is_err());
+        ext4(&path, &Shape::plain(), None).unwrap();
+        assert!(is_root(&path).is_ok());
+        fs::write(&path, b"short").unwrap();
+        assert!(is_root(&path).is_err());
+    }
 
     struct Folder(PathBuf);
 

@@ -53,9 +53,9 @@ const FOLDERS: [(&str, u32); 23] = [
 
 /// The root file system that Cairn and Linux share: what `--root` names, `guest-init`, and what was added.
 fn root(guest_init: &Path, machine: &Machine) -> Result<Archive> {
-    let mut archive = match machine.root {
+    let mut archive = match &machine.root {
         Root::Small => small()?,
-        Root::Debian => mount_points(),
+        Root::Debian | Root::Own(_) => mount_points(),
     };
     // What goes onto a disk is put there by `guest-init`.
     let added = match machine.root.is_on_disk() {

@@ -36,10 +36,11 @@ pub struct Boot {
 impl Boot {
     /// Build what `machine` asks for and write its archive into a new folder.
     pub fn prepare(kind: &str, machine: &Machine) -> Result<Boot> {
-        places::making(|| Boot::make(kind, machine))
+        places::making(|| Boot::prepare_within(kind, machine))
     }
 
-    fn make(kind: &str, machine: &Machine) -> Result<Boot> {
+    /// [`Boot::prepare`] for a machine that helps to make another one's disk, while that one is prepared.
+    pub fn prepare_within(kind: &str, machine: &Machine) -> Result<Boot> {
         let (kernel, archive) = match machine.system {
             System::Cairn => {
                 let system = build::system()?;

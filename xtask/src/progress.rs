@@ -38,6 +38,14 @@ impl Step {
         }
     }
 
+    /// Another part of the same step is under way.
+    pub fn say(&mut self, what: &str) {
+        self.what = what.to_string();
+        if let Some(bar) = &self.bar {
+            bar.set_message(self.what.clone());
+        }
+    }
+
     /// To be called now and then.
     pub fn tick(&mut self) {
         if self.begun.elapsed() < QUIET {
@@ -65,6 +73,13 @@ impl Drop for Step {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
         }
+    }
+}
+
+/// Something worth a line, unless standard error is somebody else's.
+pub fn note(text: &str) {
+    if std::io::stderr().is_terminal() || !SILENT.load(Ordering::Relaxed) {
+        eprintln!("cairn: {text}");
     }
 }
 

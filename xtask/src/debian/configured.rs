@@ -8,17 +8,19 @@ use std::os::unix::fs::{symlink, PermissionsExt};
 use std::path::Path;
 
 /// Links that `update-alternatives` makes: name, and the program that does it.
-const ALTERNATIVES: [(&str, &str); 11] = [
+const ALTERNATIVES: [(&str, &str); 13] = [
     ("awk", "gawk"),
     ("c99", "tcc"),
     ("cc", "tcc"),
-    ("editor", "vim.tiny"),
-    ("ex", "vim.tiny"),
+    ("editor", "vim.basic"),
+    ("ex", "vim.basic"),
     ("lua", "lua5.4"),
     ("luac", "luac5.4"),
     ("pager", "less"),
-    ("vi", "vim.tiny"),
-    ("view", "vim.tiny"),
+    ("vi", "vim.basic"),
+    ("view", "vim.basic"),
+    ("vim", "vim.basic"),
+    ("vimdiff", "vim.basic"),
     ("which", "which.debianutils"),
 ];
 
@@ -74,7 +76,7 @@ const EMPTY: [(&str, u32, u32); 7] = [
 ];
 
 /// Part of what a root is made from: to be changed with what [`finish`] does.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 4;
 
 /// Everything that maintainer scripts would have made.
 pub fn finish(folder: &Path, owners: &mut Owners) -> Result<()> {

@@ -127,7 +127,7 @@ pub fn unpack(packages: &[PathBuf], folder: &Path) -> Result<Owners> {
     let mut folders = BTreeSet::new();
     let info = folder.join(DATABASE).join("info");
     fs::create_dir_all(&info)?;
-    let mut status = String::new();
+    let (mut status, mut triggers) = (String::new(), String::new());
     for package in packages {
         step.tick();
         let of = || format!("{}", package.display());
@@ -143,7 +143,9 @@ pub fn unpack(packages: &[PathBuf], folder: &Path) -> Result<Owners> {
                 owners.set(&path, member.uid, member.gid);
             }
         }
-        status.push_str(&database(package, &members, folder, &info).with_context(of)?);
+        let (paragraph, interests) = database(package, &members, folder, &info).with_context(of)?;
+        status.push_str(&paragraph);
+        triggers.push_str(&interests);
     }
     let place = folder.join(DATABASE);
     fs::write(place.join("status"), status)?;
@@ -153,6 +155,7 @@ pub fn unpack(packages: &[PathBuf], folder: &Path) -> Result<Owners> {
     for name in ["updates", "triggers"] {
         fs::create_dir_all(place.join(name))?;
     }
+    write_triggers(&place.join("triggers"), &triggers)?;
     fs::write(info.join("format"), "1\n")?;
     Ok(owners)
 }
@@ -192,8 +195,49 @@ fn extract(archive: &[u8], folder: &Path) -> Result<()> {
     }
 }
 
-/// The files of `info` for a package, and its paragraph in `status`.
-fn database(package: &Path, members: &[Member], folder: &Path, info: &Path) -> Result<String> {
+/// Who is to be told of what, as `dpkg` keeps it: of files in one list, and of each other name in a list of its own.
+fn write_triggers(place: &Path, interests: &str) -> Result<()> {
+    // Without it `dpkg` takes the records for those of a version that had no triggers, and fires all.
+    let mut lists = BTreeMap::from([("Unincorp", String::new())]);
+    for line in interests.lines() {
+        let Some((name, package)) = line.split_once(' ') else {
+            continue;
+        };
+        let (list, entry) = match name.starts_with('/') {
+            true => ("File", line),
+            false => (name, package),
+        };
+        let list = lists.entry(list).or_default();
+        list.push_str(entry);
+        list.push('\n');
+    }
+    for (name, list) in lists {
+        fs::write(place.join(name), list)?;
+    }
+    Ok(())
+}
+
+/// What a package's file `triggers` says that it wants to hear of: lines with the trigger's name and the package's.
+fn interests(triggers: &str, package: &str) -> String {
+    let interest = |line: &str| {
+        let mut words = line.split_whitespace();
+        let how = words.next()?.strip_prefix("interest")?;
+        let wait = match how {
+            "-noawait" => "/noawait",
+            _ => "",
+        };
+        Some(format!("{} {package}{wait}\n", words.next()?))
+    };
+    triggers.lines().filter_map(interest).collect()
+}
+
+/// The files of `info` for a package; its paragraph in `status`, and its [`interests`].
+fn database(
+    package: &Path,
+    members: &[Member],
+    folder: &Path,
+    info: &Path,
+) -> Result<(String, String)> {
     let control = folder.with_extension("control");
     if control.exists() {
         fs::remove_dir_all(&control)?;
@@ -229,8 +273,9 @@ fn database(package: &Path, members: &[Member], folder: &Path, info: &Path) -> R
     let conffiles = fs::read_to_string(control.join("conffiles")).unwrap_or_default();
     let conffiles: Vec<&str> = conffiles.lines().filter(|l| l.starts_with('/')).collect();
     let sums = sums(folder, &conffiles)?;
+    let triggers = fs::read_to_string(control.join("triggers")).unwrap_or_default();
     fs::remove_dir_all(&control)?;
-    Ok(paragraph(&fields, &sums))
+    Ok((paragraph(&fields, &sums), interests(&triggers, &prefix)))
 }
 
 /// MD5 sums of files below a folder that are there.
@@ -312,6 +357,14 @@ mod tests {
         owners.set("b", 1, 0);
         owners.set("b", 0, 0);
         assert_eq!(owners.script(), "sif \"/a\" uid 0\nsif \"/a\" gid 42\n");
+    }
+
+    #[test]
+    fn who_wants_to_hear_of_a_trigger_is_kept_with_it() {
+        let text =
+            "# x\ninterest-noawait ldconfig\ninterest /usr/share/man\nactivate-noawait other\n";
+        let wanted = "ldconfig libc-bin/noawait\n/usr/share/man libc-bin\n";
+        assert_eq!(interests(text, "libc-bin"), wanted);
     }
 
     #[test]

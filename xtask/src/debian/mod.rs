@@ -1,8 +1,13 @@
 //! `--root debian`: a root file system of unmodified Debian packages on an ext4 disk, made once under `build/cache` and never installed on the host.
 //!
-//! apt resolves the dependencies against an empty system, so the outcome does not depend on what the host has. Maintainer scripts are not run: what those of the base packages would have
-//! made is made here ([`configured`]). Further packages (`--package`) make a root of their own, beside the standard one.
+//! apt resolves the dependencies against an empty system, so the outcome does not depend on what the host has. There are two such roots:
+//!
+//! - **as made** ([`Collection::as_made`]): the host unpacked the packages, no maintainer script has run, and [`configured`] made what those of the
+//!   base packages would have. It is there within seconds, is the same each time, and is what tests use;
+//! - **the user's** ([`Collection::disk`]): dpkg configured the packages in a machine ([`configure`]). Further packages (`--package`) are
+//!   installed onto a copy of it, by the guest's own apt and dpkg.
 
+mod configure;
 mod configured;
 mod contents;
 
@@ -13,9 +18,11 @@ use std::fs;
 use std::os::unix::fs::{symlink, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 /// What the root has; apt adds what these depend on.
-const PACKAGES: [&str; 45] = [
+const PACKAGES: [&str; 49] = [
+    "apt",
     "base-files",
     "base-passwd",
     "bash",
@@ -25,17 +32,19 @@ const PACKAGES: [&str; 45] = [
     "coreutils",
     "dash",
     "debianutils",
-    "dpkg",
     "diffutils",
+    "dpkg",
     "file",
     "findutils",
     "gawk",
+    "gdb",
     "grep",
     "gzip",
     "hostname",
     "less",
-    "libcap2-bin",
     "libc-bin",
+    "libc6-dev",
+    "libcap2-bin",
     "libpam-runtime",
     "login",
     "lua5.4",
@@ -47,32 +56,32 @@ const PACKAGES: [&str; 45] = [
     "netbase",
     "passwd",
     "patch",
-    "perl-base",
+    "perl",
     "procps",
-    "python3-minimal",
+    "python3",
     "sed",
     "sqlite3",
+    "strace",
     "sudo",
     "tar",
     "tcc",
     "tzdata",
-    // The tree has the links; its other way to be had brings all of perl.
+    // The tree has the links.
     "usr-is-merged",
     "util-linux",
     "util-linux-extra",
-    "vim-tiny",
+    "vim",
     "xz-utils",
 ];
 
 /// What only people read and programs do without, as Debian's images for containers leave it out.
-const LEFT_OUT: [&str; 7] = [
+const LEFT_OUT: [&str; 6] = [
     "/usr/share/doc/*",
     "/usr/share/man/*",
     "/usr/share/info/*",
     "/usr/share/locale/*",
     "/usr/share/lintian/*",
     "/usr/share/doc-base/*",
-    "/var/cache/*",
 ];
 
 /// Folders that are links into `usr`, as on every Debian since 12.
@@ -128,7 +137,7 @@ impl Collection<'_> {
                 .with_context(|| format!("cannot remove {}", folder.display()))?;
         }
         let download = self.place("debian-root", ".download");
-        fetch(&download, &packages)?;
+        fetch(&download, &packages, "")?;
         let mut owners = unpack(&download, &folder)?;
         configured::finish(&folder, &mut owners)?;
         for (path, mode) in folders {
@@ -141,6 +150,7 @@ impl Collection<'_> {
         for (path, content) in files {
             fs::write(folder.join(path), content)?;
         }
+        sources(&folder)?;
         for (program, options) in COMMANDS {
             let mut command = Command::new(program);
             progress::run(
@@ -159,18 +169,40 @@ impl Collection<'_> {
         self.place("debian-root", ".complete")
     }
 
-    /// The user's root: a copy of the one [`Collection::as_made`], from then on changed by guests only.
+    /// The user's root: a copy of [`standard`] with the further packages, from then on changed by guests only.
     pub fn disk(&self) -> Result<PathBuf> {
         let place = self.place("debian", ".ext4");
-        if !place.exists() {
-            let new = place.with_extension("new");
-            let mut copy = Command::new("cp");
-            copy.arg("--sparse=always").arg(self.as_made()?).arg(&new);
-            progress::run("making a root of your own", &mut copy)?;
-            // Whole or not at all.
-            fs::rename(&new, &place)?;
+        if place.exists() {
+            return Ok(place);
         }
+        let new = self.place("debian", ".new");
+        copy(&standard()?, &new)?;
+        let further = &self.packages()[PACKAGES.len()..];
+        if !further.is_empty() {
+            let (tree, _) = Collection(&[]).tree()?;
+            let installed = fs::read_to_string(tree.join("var/lib/dpkg/status"))?;
+            let download = self.place("debian", ".download");
+            fetch(&download, further, &installed)?;
+            let archives = download.join("archives");
+            // What was named may be there because something else needs it.
+            if debs(&archives)?.is_empty() {
+                progress::note("the standard root has these packages");
+            } else {
+                configure::report(&configure::further(&new, &archives)?);
+            }
+            fs::remove_dir_all(&download)?;
+        }
+        // Whole or not at all.
+        fs::rename(&new, &place)?;
         Ok(place)
+    }
+
+    /// The user's root is made anew when it is asked for next.
+    pub fn forget(&self) -> Result<()> {
+        match fs::remove_file(self.place("debian", ".ext4")) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e.into()),
+            _ => Ok(()),
+        }
     }
 
     /// The file system with the packages, which nobody changes: made once for a list of packages.
@@ -196,6 +228,117 @@ impl Collection<'_> {
     }
 }
 
+/// Other for roots whose programs may answer otherwise.
+pub fn identity() -> String {
+    format!("{} {}", PACKAGES.join(" "), configured::VERSION)
+}
+
+/// The standard packages, configured: made once, changed by nobody.
+fn standard() -> Result<PathBuf> {
+    let standard = Collection(&[]);
+    let made = standard.as_made()?;
+    let place = standard.place("debian-configured", ".ext4");
+    let stamp = |path: &Path| fs::metadata(path).and_then(|m| m.modified()).ok();
+    if stamp(&place).is_some_and(|done| Some(done) >= stamp(&made)) {
+        return Ok(place);
+    }
+    let new = standard.place("debian-configured", ".new");
+    copy(&made, &new)?;
+    match configure::standard(&new) {
+        Ok(unfinished) => configure::report(&unfinished),
+        // Better than no root. The next that is made tries again.
+        Err(why) => {
+            eprintln!(
+                "cairn: {why:#}\ncairn: this root has the standard packages as they were unpacked, without what their scripts do; \
+                 `dpkg-reconfigure NAME` in it runs one's"
+            );
+            fs::remove_file(&new)?;
+            return Ok(made);
+        }
+    }
+    fs::rename(&new, &place)?;
+    Ok(place)
+}
+
+/// Where the guest's apt finds more packages: the archive of the distribution that the packages are of.
+fn sources(folder: &Path) -> Result<()> {
+    let release = fs::read_to_string(folder.join("usr/lib/os-release"))?;
+    let field = |name: &str| {
+        let mut lines = release.lines();
+        lines.find_map(|line| line.strip_prefix(name)?.strip_prefix('='))
+    };
+    let text = sources_of(
+        field("ID").unwrap_or_default(),
+        field("VERSION_CODENAME").unwrap_or_default(),
+    );
+    fs::write(folder.join("etc/apt/sources.list"), text)?;
+    Ok(())
+}
+
+fn sources_of(distribution: &str, name: &str) -> String {
+    let (archive, security, parts) = match distribution {
+        "ubuntu" => (
+            "http://archive.ubuntu.com/ubuntu",
+            "http://security.ubuntu.com/ubuntu",
+            "main universe",
+        ),
+        _ => (
+            "http://deb.debian.org/debian",
+            "http://deb.debian.org/debian-security",
+            "main",
+        ),
+    };
+    format!(
+        "deb {archive} {name} {parts}\ndeb {archive} {name}-updates {parts}\ndeb {security} {name}-security {parts}\n"
+    )
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    let mut copy = Command::new("cp");
+    copy.arg("--sparse=always").arg(from).arg(to);
+    progress::run("copying a root", &mut copy).map(|_| ())
+}
+
+/// A file system with what a folder of the user's has, for machines that keep nothing of what they change. Made again for each.
+pub fn folder(folder: &Path) -> Result<PathBuf> {
+    let path = fs::canonicalize(folder)?;
+    let name = short_hash(&path.to_string_lossy());
+    let place = places::cache().join(format!("root-{name}.ext4"));
+    // One command asks several times.
+    static MADE: Mutex<Option<PathBuf>> = Mutex::new(None);
+    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    if made.as_ref() == Some(&place) {
+        return Ok(place);
+    }
+    let shape = Shape {
+        size: "4G".to_string(),
+        ..Shape::plain()
+    };
+    let new = place.with_extension("new");
+    fs::create_dir_all(places::cache())?;
+    disk::ext4(&new, &shape, Some(&path))?;
+    if !rustix::process::geteuid().is_root() {
+        disk::give_to_root(&new, &path)?;
+    }
+    let (folders, _) = image::beside_packages()?;
+    let missing = folders
+        .iter()
+        .filter(|(name, _)| path.join(name).symlink_metadata().is_err());
+    let lines = missing.map(|(name, mode)| {
+        format!(
+            "mkdir \"/{name}\"\nsif \"/{name}\" mode 0{:o}\n",
+            0o40000 | mode
+        )
+    });
+    let commands = new.with_extension("folders");
+    fs::write(&commands, lines.collect::<String>())?;
+    disk::change(&new, "adding folders that a system needs", &commands)?;
+    fs::remove_file(&commands)?;
+    fs::rename(&new, &place)?;
+    *made = Some(place.clone());
+    Ok(place)
+}
+
 fn short_hash(text: &str) -> String {
     use sha2::{Digest, Sha256};
     let hash = Sha256::digest(text);
@@ -215,18 +358,18 @@ pub fn package(name: &str) -> Result<String, String> {
     }
 }
 
-/// All packages of the root as files in `download/archives`.
-fn fetch(download: &Path, packages: &[&str]) -> Result<()> {
+/// These packages and what they need beside what is installed (dpkg's records), as files in `download/archives`.
+fn fetch(download: &Path, packages: &[&str], installed: &str) -> Result<()> {
     let archives = download.join("archives");
     fs::create_dir_all(archives.join("partial"))?;
-    let nothing_installed = download.join("status");
-    fs::write(&nothing_installed, "")?;
+    let status = download.join("status");
+    fs::write(&status, installed)?;
     let option = |name: &str, value: &Path| format!("{name}={}", value.display());
     let get = || {
         progress::run(
             "downloading the packages of a Debian root (unpacked under build/cache, not installed)",
             Command::new("apt-get")
-                .args(["-o", &option("Dir::State::status", &nothing_installed)])
+                .args(["-o", &option("Dir::State::status", &status)])
                 .args(["-o", &option("Dir::Cache::archives", &archives)])
                 // Nothing of the host's is changed: no lock, no other user to download as.
                 .args(["-o", "Debug::NoLocking=1", "-o", "APT::Sandbox::User="])
@@ -242,17 +385,21 @@ fn fetch(download: &Path, packages: &[&str]) -> Result<()> {
     Ok(())
 }
 
+/// The packages' files in a folder.
+fn debs(archives: &Path) -> Result<Vec<PathBuf>> {
+    let files = fs::read_dir(archives)?.flatten();
+    let files = files.map(|entry| entry.path());
+    let is_package = |path: &PathBuf| path.extension().is_some_and(|e| e == "deb");
+    Ok(files.filter(is_package).collect())
+}
+
 /// They belong to root but for what is told.
 fn unpack(download: &Path, folder: &Path) -> Result<contents::Owners> {
     for name in MERGED {
         fs::create_dir_all(folder.join("usr").join(name))?;
         symlink(Path::new("usr").join(name), folder.join(name))?;
     }
-    let mut packages: Vec<PathBuf> = fs::read_dir(download.join("archives"))?
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|e| e == "deb"))
-        .collect();
+    let mut packages = debs(&download.join("archives"))?;
     // Folders are as the first package has them that brings them.
     let name = |path: &PathBuf| path.file_name().map(|name| name.to_os_string());
     let base =
@@ -277,10 +424,17 @@ mod tests {
         };
         assert_eq!(place(&[]), "debian.ext4");
         assert_eq!(place(&["bash"]), "debian.ext4");
-        assert_eq!(place(&["strace", "gdb", "gdb"]), "debian+gdb+strace.ext4");
+        assert_eq!(place(&["nano", "jq", "jq"]), "debian+jq+nano.ext4");
         let many: Vec<String> = (0..99).map(|n| format!("package{n}")).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
         assert!(place(&many).len() < SHORT && place(&many) != place(&many[1..]));
+    }
+
+    #[test]
+    fn apt_is_told_of_the_distributions_archive() {
+        let lines = sources_of("debian", "bookworm");
+        assert!(lines.starts_with("deb http://deb.debian.org/debian bookworm main\n"));
+        assert!(sources_of("ubuntu", "noble").contains("/ubuntu noble-security main universe\n"));
     }
 
     #[test]

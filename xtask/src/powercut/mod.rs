@@ -143,12 +143,11 @@ fn play(arguments: &cli::Powercut, seed: u64, work: &Work) -> Result<(Vec<u8>, V
         }
     };
     let machine = Machine {
-        root,
         root_as_made: true,
         add,
         disks: vec![Disk::Served(socket)],
-        mounts: vec![disk::mount(root)],
-        ..Machine::plain(arguments.system, root.memory())
+        mounts: vec![disk::mount(&root)],
+        ..Machine::on(arguments.system, root)
     };
     let mut guest = match Guest::start(Boot::prepare("powercut", &machine)?, &machine, false)? {
         Ok(guest) => guest,

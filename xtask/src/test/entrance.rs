@@ -3,17 +3,18 @@
 use super::{Report, Verdict};
 use crate::log::Log;
 use crate::verdict::WITHOUT_READER;
-use crate::{build, places};
+use crate::{build, debian, places};
 use anyhow::{Context, Result};
 use std::collections::HashMap;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Far more than it takes: the build is done, and the machine does no more than start.
-const LIMIT: Duration = Duration::from_secs(300);
+/// Far more than it takes: the longest configures a Debian root first.
+const LIMIT: Duration = Duration::from_secs(900);
 
 /// Breakpoints in the order in which they are reached, and a function that must be among their callers: in the nucleus, in a server, in the personality.
 /// (Whether the compiler makes functions of them does not matter: GDB finds what was inlined, too.)
@@ -43,6 +44,7 @@ pub fn run(report: &Report) -> Result<()> {
         ("entrance/alone", false, alone),
         ("entrance/disks", false, disks),
         ("entrance/package", false, package),
+        ("entrance/root", false, root),
         ("entrance/window", false, super::window::window),
         ("entrance/debug", true, debug),
         ("entrance/crash", true, crash),
@@ -130,17 +132,148 @@ fn disks() -> Result<Verdict> {
     Ok(Ok(()))
 }
 
-/// A package that the standard Debian root has not comes with what it needs, and dpkg knows of it.
+/// A package that the standard Debian root has not comes with what it needs, dpkg configured all of it, and the guest's apt gets more over the network.
 fn package() -> Result<Verdict> {
-    let script = "echo 2^64 | bc && dpkg-query -W -f '${Status}\n' bc && dpkg -S /usr/bin/bc";
-    let arguments = "exec --package bc --snapshot -- sh -c";
-    let arguments: Vec<&str> = arguments.split(' ').chain([script]).collect();
+    let folder = Scratch::new("archive")?;
+    // Nobody's: people calculate with bc. What an older version made of it proves nothing.
+    let further = ["dc".to_string()];
+    let collection = debian::Collection(&further);
+    collection.forget()?;
+    let archive = folder.0.join("archive");
+    deb_archive(&archive)?;
+    let port = serve(archive)?;
+    let script = format!(
+        "dc -e '2 64 ^ p' && dpkg-query -W -f '${{Status}}\n' dc && dpkg -S /usr/bin/dc\n\
+         dpkg -l | grep '^[a-z]' | grep -v '^ii'; dpkg --audit; getent passwd _apt | cut -d : -f 1; update-alternatives --query vi | grep ^Status\n\
+         echo 'deb [trusted=yes] http://10.0.2.2:{port}/ ./' >/etc/apt/sources.list\n\
+         {{ apt-get update && apt-get install -y cairn-greeting; }} >/tmp/said 2>&1 || cat /tmp/said; greeting; stat -c '%U %a' /var/lib/greeting"
+    );
+    let arguments = "exec --package dc --snapshot --net user -- sh -c";
+    let arguments: Vec<&str> = arguments.split(' ').chain([script.as_str()]).collect();
     let (text, said, status) = ourselves(&arguments)?;
-    let expected = "18446744073709551616\ninstall ok installed\nbc: /usr/bin/bc\n";
+    collection.forget()?;
+    let expected = "18446744073709551616\ninstall ok installed\ndc: /usr/bin/dc\n_apt\nStatus: auto\nhello\nuser 700\n";
     if text != expected || status != Some(0) {
         return Ok(Err(format!("{text:?}, status {status:?}:\n{said}")));
     }
     Ok(Ok(()))
+}
+
+/// A folder becomes the root, with what a system needs beside; what the machine changes does not come back.
+fn root() -> Result<Verdict> {
+    let folder = Scratch::new("root")?;
+    let programs = folder.0.join("bin");
+    std::fs::create_dir_all(&programs)?;
+    std::fs::copy(crate::packages::busybox()?, programs.join("sh"))?;
+    let script = "cd /tmp && echo x >new && read line <new && echo $line /bin/* && test -k /tmp && test -d /proc/self";
+    let path = folder.0.display().to_string();
+    let (text, said, status) = ourselves(&["exec", "--root", &path, "--", "sh", "-c", script])?;
+    if text != "x /bin/sh\n" || status != Some(0) || folder.0.join("tmp").exists() {
+        return Ok(Err(format!("{text:?}, status {status:?}:\n{said}")));
+    }
+    Ok(Ok(()))
+}
+
+/// A folder that is gone with this value.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Result<Scratch> {
+        let path = places::build()
+            .join("disks")
+            .join(format!("entrance-{name}"));
+        std::fs::create_dir_all(&path)?;
+        Ok(Scratch(path))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What is left lies among the host's temporary files.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// An archive of apt's with one package, whose script makes a folder of the user's.
+fn deb_archive(archive: &Path) -> Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    let tree = archive.join("tree");
+    let control = "Package: cairn-greeting\nVersion: 1\nArchitecture: all\nMaintainer: x <x@x>\nDescription: x\n";
+    for (name, text) in [
+        ("DEBIAN/control", control),
+        (
+            "DEBIAN/postinst",
+            "#!/bin/sh\nset -e\ninstall -d -o user -m 700 /var/lib/greeting\n",
+        ),
+        ("usr/bin/greeting", "#!/bin/sh\necho hello\n"),
+    ] {
+        let path = tree.join(name);
+        std::fs::create_dir_all(path.parent().context("no folder")?)?;
+        std::fs::write(&path, text)?;
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755))?;
+    }
+    let file = archive.join("greeting.deb");
+    let built = Command::new("dpkg-deb")
+        .args(["--root-owner-group", "--build"])
+        .args([&tree, &file])
+        .stdout(Stdio::null())
+        .status()
+        .context("cannot start dpkg-deb")?;
+    anyhow::ensure!(built.success(), "dpkg-deb failed");
+    let content = std::fs::read(&file)?;
+    use sha2::{Digest, Sha256};
+    let sum: String = Sha256::digest(&content)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let list = format!(
+        "{control}Filename: ./greeting.deb\nSize: {}\nSHA256: {sum}\n",
+        content.len()
+    );
+    std::fs::write(archive.join("Packages"), list)?;
+    Ok(())
+}
+
+/// The files of a folder by HTTP, on a port of this computer's own, as long as this process lives.
+fn serve(folder: PathBuf) -> Result<u16> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let port = listener.local_addr()?.port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let folder = folder.clone();
+            // Who breaks off hears no more.
+            std::thread::spawn(move || answer(stream, &folder));
+        }
+    });
+    Ok(port)
+}
+
+/// One connection: requests one after the other.
+fn answer(stream: TcpStream, folder: &Path) -> std::io::Result<()> {
+    let mut out = stream.try_clone()?;
+    let mut lines = BufReader::new(stream).lines();
+    while let Some(request) = lines.next() {
+        let request = request?;
+        // The rest of the head does not matter here.
+        for line in lines.by_ref() {
+            if line?.is_empty() {
+                break;
+            }
+        }
+        let name = request.split(' ').nth(1).unwrap_or_default();
+        let name = name.trim_start_matches(['/', '.']);
+        let (status, content) = match std::fs::read(folder.join(name)) {
+            Ok(content) => ("200 OK", content),
+            Err(_) => ("404 Not Found", Vec::new()),
+        };
+        let head = format!(
+            "HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n",
+            content.len()
+        );
+        out.write_all(head.as_bytes())?;
+        out.write_all(&content)?;
+    }
+    Ok(())
 }
 
 /// The root's server fails before anybody uses it, while `init` asks it for something: the log says so, and the machine ends.

@@ -123,7 +123,7 @@ fn compare(
 ) -> Result<()> {
     let add: Vec<Pair> = programs.iter().map(|p| p.file.clone()).collect();
     let plain = Machine {
-        root: kind.root,
+        root: kind.root.clone(),
         root_as_made: true,
         ..batch::machine(arguments.system, &kind.memory, add)
     };
@@ -266,10 +266,10 @@ fn scripts(
         let name = format!("{suite}/{}", stem(&path));
         let content = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
         let wishes = wishes(&content, 120);
-        let root = wishes.root.unwrap_or(root);
+        let root = wishes.root.clone().unwrap_or(root.clone());
         let shell = match root {
             Root::Debian => "bash",
-            Root::Small => shell,
+            Root::Small | Root::Own(_) => shell,
         };
         let guest = format!("/{suite}/{}.sh", stem(&path));
         for run in runs(report, &name, &wishes, smp) {
@@ -280,7 +280,7 @@ fn scripts(
                 content.extend(iso::SOURCES.concat());
             }
             let mut program = program(run, argv, &wishes, content, &path, &guest);
-            program.kind.root = root;
+            program.kind.root = root.clone();
             if suite == "disk" {
                 program.onto_disk(&wishes);
             }

@@ -2,6 +2,7 @@
 
 use super::batch::{self, Done, Job};
 use crate::cli::{Machine, Pair, Root, System};
+use crate::debian;
 use crate::places;
 use anyhow::Result;
 use sha2::{Digest, Sha256};
@@ -26,11 +27,13 @@ pub struct Keyed {
     pub content: Vec<u8>,
 }
 
-fn place(keyed: &Keyed, root: Root) -> PathBuf {
+fn place(keyed: &Keyed, root: &Root) -> PathBuf {
     let mut hasher = Sha256::new();
     hasher.update(VERSION);
     if root.is_on_disk() {
         hasher.update("root on a disk");
+        // What packages are there can change what a script says.
+        hasher.update(debian::identity());
     }
     if keyed.job.place != batch::PLACE {
         hasher.update(keyed.job.place);
@@ -56,7 +59,9 @@ pub fn results(machine: &Machine, jobs: &[Keyed], fresh: bool) -> Result<Results
     let mut results = Results::new();
     let mut missing = Vec::new();
     for keyed in jobs {
-        let kept = fs::read(place(keyed, machine.root)).ok().filter(|_| !fresh);
+        let kept = fs::read(place(keyed, &machine.root))
+            .ok()
+            .filter(|_| !fresh);
         match kept.and_then(|bytes| serde_json::from_slice(&bytes).ok()) {
             Some(done) => {
                 results.insert(keyed.job.name.clone(), Ok(done));
@@ -86,7 +91,7 @@ pub fn results(machine: &Machine, jobs: &[Keyed], fresh: bool) -> Result<Results
             let keyed = missing.iter().find(|k| k.job.name == job.name);
             if let (Ok(done), Some(keyed)) = (&result, keyed) {
                 if let Ok(bytes) = serde_json::to_vec_pretty(done) {
-                    failed_to_keep = fs::write(place(keyed, machine.root), bytes).err();
+                    failed_to_keep = fs::write(place(keyed, &machine.root), bytes).err();
                 }
             }
             results.insert(job.name.clone(), result);
