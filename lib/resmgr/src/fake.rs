@@ -104,9 +104,8 @@ pub struct Fake {
     pub charge_limit: Option<i64>,
     /// Domains that are no processes.
     pub strangers: Vec<u32>,
-    /// What was given to [`Transport::signal_owner`], which finds no room for any signal but SIGIO.
+    /// What was given to [`Transport::signal_owner`].
     pub signalled: Vec<[u64; 7]>,
-    pub no_room_for_signals: bool,
     /// FIFOs that the pipe manager was asked for: inode, mode, label of who opens it.
     pub fifos: Vec<(u64, u32, u64)>,
     /// Domains whose end is waited for, with the badge that tells it.
@@ -325,10 +324,7 @@ impl Transport for Fake {
 
     fn signal_owner(&mut self, words: [u64; 7]) -> Result<(), i64> {
         self.signalled.push(words);
-        match self.no_room_for_signals && words[2] != 29 {
-            true => Err(EAGAIN),
-            false => Ok(()),
-        }
+        Ok(())
     }
 
     fn tell_ids(&mut self, sender: u32, owner: Access, capabilities: Option<FileCapabilities>) {

@@ -1,7 +1,7 @@
 //! Files that send signals (O_ASYNC): sets whose events nobody waits for.
 
 use crate::sets::Event;
-use cairn_idl::errno::{EAGAIN, EINVAL, ENOMEM};
+use cairn_idl::errno::{EINVAL, ENOMEM};
 use cairn_idl::fs::poll;
 use cairn_idl::proc::{Owner, OWNER_SHIFT};
 use cairn_resmgr::table::Table;
@@ -98,13 +98,10 @@ impl Signallers {
             descriptor,
             ..
         } = *signaller;
-        let plain = [life, domain.into(), SIGIO, KERNEL, 0, 0, owner];
-        let full = [life, domain.into(), signal, code, descriptor, band, owner];
-        let first = if signal == 0 { plain } else { full };
-        // A queue that is full loses which file it was.
-        if cx.transport.signal_owner(first) == Err(EAGAIN) && signal != 0 {
-            let _ = cx.transport.signal_owner(plain);
-        }
+        let _ = cx.transport.signal_owner(match signal {
+            0 => [life, domain.into(), SIGIO, KERNEL, 0, 0, owner],
+            _ => [life, domain.into(), signal, code, descriptor, band, owner],
+        });
     }
 
     #[cfg(test)]

@@ -4,7 +4,7 @@ use crate::dispatch::Outcome;
 use crate::manager::{done, Manager};
 use crate::process::{Beginning, Dispositions};
 use crate::signal::{
-    self, bit, code, Full, Info, Queue, SIGCONT, SIGKILL, SIGSTOP, STOPS, UNSTOPPABLE,
+    self, bit, code, Full, Info, Queue, SIGCONT, SIGIO, SIGKILL, SIGSTOP, STOPS, UNSTOPPABLE,
 };
 use crate::system::{Errno, System};
 use crate::table::{Slot, NONE};
@@ -287,9 +287,22 @@ impl<S: System> Manager<S> {
                 if is_unstoppable(info.signal) && self.is_shielded(by, target) {
                     return done(0);
                 }
-                self.send(target, Some(at), info).map_err(|Full| EAGAIN)?;
+                self.send_or_sigio(target, Some(at), info);
                 done(0)
             }
+        }
+    }
+
+    /// A file's signal that finds a full queue is sent as SIGIO, which loses the file (F_SETSIG in fcntl(2)). Others are lost.
+    fn send_or_sigio(&mut self, target: Slot, thread: Option<usize>, info: Info) {
+        let full = self.send(target, thread, info).is_err();
+        if full && info.is_of_a_file() {
+            let plain = Info {
+                signal: SIGIO,
+                code: code::KERNEL,
+                ..Info::default()
+            };
+            let _ = self.send(target, thread, plain);
         }
     }
 
@@ -336,7 +349,7 @@ impl<S: System> Manager<S> {
             if is_unstoppable(info.signal) && self.is_shielded(sender, target) {
                 return;
             }
-            let _ = self.send(target, None, info);
+            self.send_or_sigio(target, None, info);
         }
     }
 

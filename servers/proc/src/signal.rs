@@ -21,6 +21,7 @@ pub const SIGTTIN: u32 = 21;
 pub const SIGTTOU: u32 = 22;
 pub const SIGURG: u32 = 23;
 pub const SIGWINCH: u32 = 28;
+pub const SIGIO: u32 = 29;
 pub const SIGSYS: u32 = 31;
 /// Signals from here to [`LAST`] queue up.
 pub const FIRST_REALTIME: u32 = 32;

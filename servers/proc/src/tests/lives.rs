@@ -2,6 +2,7 @@
 
 use super::invariants::check;
 use crate::fake::World;
+use crate::signal::QUEUE_MOST;
 use cairn_abi::layout::PERSONALITY;
 use cairn_idl::errno::*;
 use cairn_idl::proc::*;
@@ -241,6 +242,19 @@ fn a_files_signals_are_for_whom_its_asker_may_send_them_to() {
     assert_eq!(send(&mut w, Owner::Group, group, domain), 0);
     let all = [a, b, c].map(|pid| w.call(pid, &[SIGNAL_TAKE]).words()[0]);
     assert_eq!(all, [40, 40, 0]);
+    // Whose queue is full learns that some file is ready; for each of a group by itself.
+    let queue = -1i64 as u64;
+    for n in 0..QUEUE_MOST as u64 {
+        assert_eq!(w.call(a, &[KILL, b, 41, queue, n]).result(), 0);
+    }
+    assert_eq!(send(&mut w, Owner::Group, group, domain), 0);
+    let all = [a, b].map(|pid| w.call(pid, &[SIGNAL_TAKE]).words()[..4].to_vec());
+    assert_eq!(all, [vec![40, 1, 0x41, 5], vec![29, 0x80, 0, 0]]);
+    for n in 0..QUEUE_MOST as u64 {
+        assert_eq!(w.call(a, &[TGKILL, b, b, 42, queue, n]).result(), 0);
+    }
+    assert_eq!(send(&mut w, Owner::Thread, b, domain), 0);
+    assert_eq!(w.call(b, &[SIGNAL_TAKE]).words()[0], 29);
     // Who asked is somebody else now.
     assert_eq!(send(&mut w, Owner::Process, a, domain + 1), -ESRCH);
     let words = [SIGNAL_OWNER, its, domain, 40, 1, 5, 0x41, 3 << 32 | a];
