@@ -13,7 +13,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use cairn_abi::{flag, pulse, received, Error, Token};
 use cairn_idl::capability::FileCapabilities;
-use cairn_idl::errno::{EAGAIN, ESRCH};
+use cairn_idl::errno::ESRCH;
 use cairn_idl::fs::{Stat, INLINE, INLINE_MAX, INLINE_SHIFT, SHORT_PATHS};
 use cairn_rt::channel::Reply;
 use cairn_rt::{Message, Portal, Received};
