@@ -2,7 +2,7 @@
 
 use crate::debian;
 use crate::disk::{self, Disk};
-use crate::link::{self, Net};
+use crate::link::{self, Forward, Net};
 use crate::powercut::Workload;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
@@ -259,6 +259,9 @@ pub struct Machine {
     /// A network link: `none`, `user` (the network of this computer, as QEMU's user mode reaches it; `user,OPTIONS` in QEMU's notation), `dgram=PATH` (an end of `./cairn wire`) (repeatable) [default: user where `run` has a terminal, otherwise none]
     #[arg(long, value_name = "KIND", value_parser = link::named)]
     pub net: Vec<Net>,
+    /// Lead a port of this computer (127.0.0.1) to one of the guest: TCP, or UDP with `/udp` behind it; without `--net` there is a link for it (repeatable)
+    #[arg(long, value_name = "HOSTPORT:GUESTPORT", value_parser = link::forward)]
+    pub forward: Vec<Forward>,
     /// Record the first link's frames into FILE, and further links' into FILE.1 and so on (tcpdump and wireshark read them)
     #[arg(long, value_name = "FILE")]
     pub pcap: Option<PathBuf>,
@@ -304,6 +307,7 @@ impl Machine {
             mounts: Vec::new(),
             iommu: None,
             net: Vec::new(),
+            forward: Vec::new(),
             pcap: None,
             with: None,
             only: false,

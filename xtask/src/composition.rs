@@ -47,7 +47,7 @@ portals = { config = { ports = [0xcf8, 8] }, vm = { to = "vm", role = "devices" 
 /// The manifest of a machine with these disks and links, from the standard one. Without any it is the standard one.
 pub fn with_devices(standard: &str, machine: &Machine) -> Result<String> {
     let mut text = with_disks(standard, machine)?;
-    let links = link::links(machine).count();
+    let links = link::links(machine).len();
     if links > link::MOST {
         bail!("{links} links are too many: Cairn takes {}", link::MOST);
     }

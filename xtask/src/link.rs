@@ -1,9 +1,9 @@
-//! The machine's network links: `--net`, lines `# link: wire` (or what `--net` takes) of `--with`'s file, and what QEMU must know of them.
+//! The machine's network links: `--net`, `--forward`, lines `# link: wire` (or what `--net` takes) of `--with`'s file, and what QEMU must know of them.
 
 use crate::cli::Machine;
 use crate::machine::{option_path, Boot};
 use crate::wire::End;
-use anyhow::{Context, Error, Result};
+use anyhow::{bail, Context, Error, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -24,6 +24,38 @@ pub enum Net {
     Dgram(PathBuf),
 }
 
+/// A port of this computer that leads to one of the guest: `--forward`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Forward {
+    pub host: u16,
+    pub guest: u16,
+    pub udp: bool,
+}
+
+/// What `--forward` says.
+pub fn forward(text: &str) -> Result<Forward, String> {
+    let (ports, udp) = match text.split_once('/') {
+        Some((ports, "udp")) => (ports, true),
+        Some((ports, "tcp")) => (ports, false),
+        Some(_) => ("", false),
+        None => (text, false),
+    };
+    let port = |text: &str| text.parse().ok().filter(|port| *port != 0);
+    let both = ports.split_once(':');
+    let both = both.and_then(|(host, guest)| Some((port(host)?, port(guest)?)));
+    let wrong = "HOSTPORT:GUESTPORT is wanted, of TCP, or with /udp behind it";
+    let (host, guest) = both.ok_or_else(|| wrong.to_string())?;
+    Ok(Forward { host, guest, udp })
+}
+
+impl Forward {
+    /// As QEMU says it. Only programs of this computer reach the port.
+    fn option(&self) -> String {
+        let protocol = if self.udp { "udp" } else { "tcp" };
+        format!("hostfwd={protocol}:127.0.0.1:{}-:{}", self.host, self.guest)
+    }
+}
+
 /// What `--net` says.
 pub fn named(text: &str) -> Result<Net, String> {
     match text.split_once(['=', ',']) {
@@ -35,14 +67,38 @@ pub fn named(text: &str) -> Result<Net, String> {
     }
 }
 
-/// The links that there are.
-pub fn links(machine: &Machine) -> impl Iterator<Item = &Net> {
-    machine.net.iter().filter(|net| **net != Net::None)
+/// The links that there are. Forwarded ports lead through the first of QEMU's user mode, which is there for them if nothing is said of links.
+pub fn links(machine: &Machine) -> Vec<Net> {
+    let asked = machine.net.iter().filter(|net| **net != Net::None);
+    let mut links: Vec<Net> = asked.cloned().collect();
+    if machine.net.is_empty() && !machine.forward.is_empty() {
+        links.push(Net::User(String::new()));
+    }
+    let mut options = links.iter_mut().filter_map(|net| match net {
+        Net::User(options) => Some(options),
+        _ => None,
+    });
+    if let Some(options) = options.next() {
+        for forward in &machine.forward {
+            let comma = if options.is_empty() { "" } else { "," };
+            *options += &format!("{comma}{}", forward.option());
+        }
+    }
+    links
+}
+
+/// Whether forwarded ports have a link that they lead through.
+fn check(machine: &Machine, links: &[Net]) -> Result<()> {
+    let user = links.iter().any(|net| matches!(net, Net::User(_)));
+    if !user && !machine.forward.is_empty() {
+        bail!("--forward leads through a link of QEMU's user mode: `--net user`, or no --net");
+    }
+    Ok(())
 }
 
 /// Who answers questions for names: QEMU's own server, where there is one.
 pub fn name_server(machine: &Machine) -> Option<&'static str> {
-    let user = links(machine).any(|net| matches!(net, Net::User(_)));
+    let user = links(machine).iter().any(|net| matches!(net, Net::User(_)));
     user.then_some("10.0.2.3")
 }
 
@@ -75,7 +131,9 @@ fn dgram(end: &End) -> String {
 
 /// Add the links to QEMU's command line.
 pub fn attach(command: &mut Command, boot: &Boot, machine: &Machine) -> Result<()> {
-    let mut backends: Vec<String> = links(machine).map(backend).collect();
+    let links = links(machine);
+    check(machine, &links)?;
+    let mut backends: Vec<String> = links.iter().map(backend).collect();
     if let Some(file) = &machine.with {
         let text =
             fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
@@ -112,6 +170,7 @@ pub fn attach(command: &mut Command, boot: &Boot, machine: &Machine) -> Result<(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::System;
 
     #[test]
     fn what_is_at_the_other_end_can_be_said() {
@@ -126,6 +185,39 @@ mod tests {
         for wrong in ["", "users", "dgram", "dgram=", "tap=x"] {
             assert!(named(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn ports_are_forwarded_through_the_first_link_of_user_mode() {
+        for wrong in [
+            "",
+            "80",
+            "80:",
+            ":80",
+            "0:80",
+            "80:0",
+            "80:80/sctp",
+            "80:70000",
+            "a:80",
+        ] {
+            assert!(forward(wrong).is_err(), "{wrong}");
+        }
+        let mut machine = Machine::plain(System::Cairn, "256M");
+        machine.forward = vec![forward("2222:22").unwrap(), forward("53:5353/udp").unwrap()];
+        let both = "hostfwd=tcp:127.0.0.1:2222-:22,hostfwd=udp:127.0.0.1:53-:5353";
+        assert_eq!(links(&machine), [Net::User(both.to_string())]);
+        machine.net = vec![
+            Net::Dgram("/tmp/a".into()),
+            Net::User("net=10.0.3.0/24".to_string()),
+            Net::User(String::new()),
+        ];
+        let first = Net::User(format!("net=10.0.3.0/24,{both}"));
+        assert_eq!(links(&machine)[1..], [first, Net::User(String::new())]);
+        assert!(check(&machine, &links(&machine)).is_ok());
+        machine.net = vec![Net::None];
+        assert!(check(&machine, &links(&machine)).is_err());
+        machine.forward.clear();
+        assert!(check(&machine, &links(&machine)).is_ok());
     }
 
     #[test]

@@ -158,6 +158,7 @@ fn is_plain(exec: &Exec) -> bool {
         mounts,
         iommu,
         net,
+        forward,
         pcap,
         with,
         // It needs `with`.
@@ -180,6 +181,7 @@ fn is_plain(exec: &Exec) -> bool {
         disks.len(),
         mounts.len(),
         net.len(),
+        forward.len(),
         exec.tree.len(),
         exec.env.len(),
     ];

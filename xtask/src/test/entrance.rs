@@ -7,7 +7,7 @@ use crate::{build, debian, places};
 use anyhow::{Context, Result};
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::JoinHandle;
@@ -43,6 +43,7 @@ pub fn run(report: &Report) -> Result<()> {
         ("entrance/trace", false, trace),
         ("entrance/alone", false, alone),
         ("entrance/disks", false, disks),
+        ("entrance/forward", false, forward),
         ("entrance/package", false, package),
         ("entrance/root", false, root),
         ("entrance/window", false, super::window::window),
@@ -130,6 +131,56 @@ fn disks() -> Result<Verdict> {
         return Ok(Err(what));
     }
     Ok(Ok(()))
+}
+
+/// The host reaches servers of the guest by forwarded ports; what it sends to the second one ends the machine. (One of UDP is only taken by QEMU.)
+fn forward() -> Result<Verdict> {
+    // Nobody else takes them: a port that was let go is not given again soon.
+    let free = || -> Result<u16> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        Ok(listener.local_addr()?.port())
+    };
+    let (page, end, udp) = (free()?, free()?, free()?);
+    let guest = std::thread::spawn(move || {
+        let ports = [
+            format!("{page}:80"),
+            format!("{end}:7"),
+            format!("{udp}:7/udp"),
+        ];
+        let mut arguments = vec!["exec"];
+        for port in &ports {
+            arguments.extend(["--forward", port]);
+        }
+        arguments.extend(["--", "sh", "-c", "httpd -p 80 -h /etc; nc -l -p 7"]);
+        ourselves(&arguments)
+    });
+    let mut found = String::new();
+    while !guest.is_finished() {
+        // QEMU takes connections before there is somebody in the guest who does.
+        if found.is_empty() {
+            found = fetch(page).unwrap_or_default();
+        } else if let Ok(mut stream) = TcpStream::connect((Ipv4Addr::LOCALHOST, end)) {
+            let _ = stream.write_all(b"over\n");
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let ended = guest.join();
+    let (text, said, status) = ended.map_err(|_| anyhow::anyhow!("the thread failed"))??;
+    let there = found.starts_with("HTTP/1.1 200") && found.contains("cairn");
+    Ok(match (there, text.as_str(), status) {
+        (true, "over\n", Some(0)) => Ok(()),
+        _ => Err(format!("{found:?}, {text:?}, status {status:?}:\n{said}")),
+    })
+}
+
+/// What a server of the guest has for the host's name. An error, or nothing: it does not listen yet.
+fn fetch(port: u16) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+    stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+    stream.write_all(b"GET /hostname HTTP/1.0\r\n\r\n")?;
+    let mut page = String::new();
+    stream.read_to_string(&mut page)?;
+    Ok(page)
 }
 
 /// A package that the standard Debian root has not comes with what it needs, dpkg configured all of it, and the guest's apt gets more over the network.
