@@ -100,8 +100,9 @@ pub fn populate_lent(pages: &mut [u8]) -> bool {
     done
 }
 
-/// Most pages of [`Shared`] memory.
-const SHARED_PAGES: usize = 512;
+/// Most pages of [`Shared`] memory, and of those that `vm` is told at once.
+const SHARED_PAGES: usize = 8192;
+const TOLD_PAGES: usize = 512;
 
 /// Words that another domain may see and change at any time. They go with this value.
 pub struct Shared(&'static [AtomicU64]);
@@ -126,7 +127,7 @@ impl Shared {
         Shared(unsafe { core::slice::from_raw_parts(address as *const AtomicU64, bytes / 8) })
     }
 
-    /// Fresh zeroes of this domain, at least so many words and at most 2 MiB, and the portal by which another maps them. This domain's frames stay whatever the other does.
+    /// Fresh zeroes of this domain, at least so many words and at most 32 MiB, and the portal by which another maps them. This domain's frames stay whatever the other does.
     pub fn make(words: usize) -> Option<(Shared, Portal)> {
         let pages = (words * 8).div_ceil(layout::PAGE as usize);
         if pages == 0 || pages > SHARED_PAGES {
@@ -139,13 +140,25 @@ impl Shared {
             .ok()
             .filter(|address| *address > 0)?;
         let shared = Shared::new(address, bytes);
-        let mut list = [0; SHARED_PAGES * 8];
-        let (addresses, _) = list.as_chunks_mut();
-        for (i, place) in addresses[..pages].iter_mut().enumerate() {
-            *place = (address + i as u64 * layout::PAGE).to_le_bytes();
+        let mut list = [0; TOLD_PAGES * 8];
+        let mut portal: Option<Portal> = None;
+        for first in (0..pages).step_by(TOLD_PAGES) {
+            let told = TOLD_PAGES.min(pages - first);
+            let (addresses, _) = list.as_chunks_mut();
+            for (i, place) in addresses[..told].iter_mut().enumerate() {
+                *place = (address + (first + i) as u64 * layout::PAGE).to_le_bytes();
+            }
+            let (list, all) = (&list[..told * 8], (first + told) as u64);
+            match portal {
+                None => portal = Some(object(list, true).ok()?),
+                Some(made) if change_object(made, first as u64, list, all).is_err() => {
+                    made.close();
+                    return None;
+                }
+                Some(_) => {}
+            }
         }
-        let portal = object(&list[..pages * 8], true).ok()?;
-        Some((shared, portal))
+        Some((shared, portal?))
     }
 
     /// A page of fresh zeroes of this domain, and the portal by which others map it to read it. When this domain ends, or the portal is closed, it is zero for them.
@@ -203,6 +216,16 @@ pub fn change_object(
         .object_change(first, pages, object.0, addresses)
         .map(|_| ())
         .map_err(gate)
+}
+
+/// Others have this memory mapped no longer: what they had of it is as what lies beyond an object's end.
+pub fn take_back(shared: &Shared, object: Portal) {
+    let pages = (shared.len() * 8 / layout::PAGE as usize) as u64;
+    let holes = [0; TOLD_PAGES * 8];
+    for first in (0..pages).step_by(TOLD_PAGES) {
+        let told = (pages - first).min(TOLD_PAGES as u64) as usize;
+        let _ = change_object(object, first, &holes[..told * 8], pages);
+    }
 }
 
 /// Whether a program has an object that this component made mapped.

@@ -6,7 +6,7 @@ use crate::server::{fail, Net};
 use crate::socket::State;
 use cairn_idl::capability::NET_BIND_SERVICE;
 use cairn_idl::errno::*;
-use cairn_idl::net::NETLINK;
+use cairn_idl::net::{NETLINK, PACKET};
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::{Context, Failure};
 
@@ -26,6 +26,9 @@ impl Net {
 
     pub(crate) fn bind(&mut self, cx: &mut Context, index: u32) -> Answer<()> {
         let [_, low, high, word, ..] = cx.request.words;
+        if self.socket(index)?.family == PACKET {
+            return self.bind_capture(cx, index);
+        }
         if self.socket(index)?.family == NETLINK {
             return self.bind_netlink(cx, index);
         }

@@ -105,6 +105,21 @@ pub trait Device {
         let _ = own;
     }
 
+    /// Frames are kept for [`Device::captured`] from now on, also those for others, or no longer.
+    fn capture(&mut self, on: bool, all: bool) {
+        let _ = (on, all);
+    }
+
+    /// The next frame that was kept, and whom it was for ([`crate::capture::kind`]).
+    fn captured(&mut self) -> Option<(u8, Vec<u8>)> {
+        None
+    }
+
+    /// Send a frame as it is. It is not kept.
+    fn send_frame(&mut self, frame: &[u8]) {
+        let _ = frame;
+    }
+
     /// Of Ethernet.
     fn hardware_address(&self) -> [u8; 6] {
         [0; 6]
@@ -199,6 +214,8 @@ pub struct Interface {
     sources: [Option<Address>; 3],
     pub received: Counts,
     pub sent: Counts,
+    /// How many memberships ask for what is for others.
+    pub promiscuous: u32,
     pub link: Link,
 }
 
@@ -213,6 +230,7 @@ impl Interface {
             sources: [None; 3],
             received: Counts::default(),
             sent: Counts::default(),
+            promiscuous: 0,
             link: Link::Loopback {
                 queue: VecDeque::new(),
                 bytes: 0,
@@ -269,7 +287,8 @@ impl Interface {
                     self.sent.dropped += 1;
                     return;
                 }
-                packet.trusted = true;
+                // What a program made itself has checksums that are looked at.
+                packet.trusted = !packet.seen;
                 *bytes += packet.memory();
                 queue.push_back(packet);
             }
@@ -362,6 +381,7 @@ impl Interfaces {
             sources: [None; 3],
             received: Counts::default(),
             sent: Counts::default(),
+            promiscuous: 0,
             link: Link::Device(device),
         });
         number

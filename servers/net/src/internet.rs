@@ -1,6 +1,7 @@
 //! What becomes of packets: those that arrive go to their protocol, those that leave to an interface.
 
 use crate::address::Address;
+use crate::capture::kind;
 use crate::interface::{Way, LOOPBACK};
 use crate::packet::{protocol, Header, Packet, Payload, HEADROOM};
 use crate::server::Net;
@@ -57,8 +58,15 @@ impl Net {
     }
 
     pub(crate) fn output(&mut self, cx: &mut Context, packet: Packet, way: &Way) {
+        let taps = !self.taps.is_empty();
+        if taps && way.interface == LOOPBACK {
+            self.tap_loopback(cx, &packet, kind::OUTGOING);
+        }
         if let Some(interface) = self.interfaces.get_mut(way.interface) {
             interface.send(cx, packet, way.next_hop);
+        }
+        if taps {
+            self.tap_link(cx, way.interface);
         }
     }
 
@@ -69,6 +77,9 @@ impl Net {
             let Some(packet) = loopback.and_then(|interface| interface.looped()) else {
                 return;
             };
+            if !self.taps.is_empty() && !packet.seen {
+                self.tap_loopback(cx, &packet, kind::HOST);
+            }
             self.input(cx, LOOPBACK, packet);
         }
         cx.wake_at(Some(0));
@@ -100,6 +111,7 @@ impl Net {
                 Some(Owner::Stream(at)) => self.stream_time_passes(cx, at),
                 Some(Owner::Half(at)) => self.half_time_passes(cx, at),
                 Some(Owner::Wait(at)) => self.wait_time_passes(cx, at),
+                Some(Owner::Ring(at)) => self.look_at_ring(cx, at),
                 Some(Owner::Interface(number)) => self.link_time_passes(cx, number),
                 None => break,
             }

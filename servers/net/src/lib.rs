@@ -1,7 +1,7 @@
 //! The network's stack, and the sockets of the Internet families: IPv4, IPv6, UDP, TCP, ICMP.
 //!
 //! * [`address`] addresses and endpoints; [`packet`] packets of IP; [`interface`] where packets come from and go to, and which route they take; [`link`] those that lead to other machines; [`internet`] what becomes of them;
-//! * [`routes`] which of them is taken; [`netlink`] what programs ask and change of all that;
+//! * [`routes`] which of them is taken; [`netlink`] what programs ask and change of all that; [`capture`] frames for programs that look at them;
 //! * [`datagram`] UDP; [`errors`] what ICMP says of it; [`stream`] and [`listener`] TCP around [`cairn_tcp`]; [`icmp`] echo and errors; [`raw`] sockets for
 //!   packets as they are;
 //! * [`socket`] what a handle leads to; [`options`] of it; [`bind`] and [`ports`]: who may have which port;
@@ -17,6 +17,7 @@ extern crate alloc;
 
 pub mod address;
 pub mod bind;
+pub mod capture;
 pub mod datagram;
 pub mod errors;
 pub mod hash;

@@ -5,10 +5,14 @@
 
 extern crate alloc;
 
+use alloc::boxed::Box;
+use cairn_net::capture::ring::Memory;
 use cairn_net::{link, Net};
 use cairn_resmgr::event::serve;
 use cairn_resmgr::{Manager, Native};
-use cairn_rt::{entropy, startup};
+use cairn_rt::memory::{take_back, Shared};
+use cairn_rt::{entropy, startup, Portal};
+use core::sync::atomic::AtomicU64;
 
 cairn_rt::entry!(main);
 
@@ -16,8 +20,34 @@ fn random() -> u64 {
     entropy::hardware().unwrap_or_else(entropy::cycles)
 }
 
+/// A ring's memory. What a program has mapped of it goes with it, so that nobody keeps frames that no account pays for.
+struct Pages(Shared, Portal);
+
+impl Memory for Pages {
+    fn words(&self) -> &[AtomicU64] {
+        &self.0
+    }
+
+    fn portal(&self) -> Portal {
+        self.1
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        take_back(&self.0, self.1);
+        self.1.close();
+    }
+}
+
+fn ring(bytes: usize) -> Option<Box<dyn Memory>> {
+    let (shared, portal) = Shared::make(bytes / 8)?;
+    Some(Box::new(Pages(shared, portal)))
+}
+
 fn main() -> ! {
     let mut net = Net::new(startup::portal("proc"), random);
+    net.make_ring = ring;
     link::native::attach_all(&mut net, random);
     serve(&mut Manager::new(b"net:"), &mut net, &mut Native::new())
 }

@@ -5,7 +5,7 @@ use crate::server::{fail, Net};
 use crate::socket::{State, FILTER};
 use cairn_idl::capability;
 use cairn_idl::errno::*;
-use cairn_idl::net::{with, NETLINK, OPTION_MAX, STREAM};
+use cairn_idl::net::{with, NETLINK, OPTION_MAX, PACKET, STREAM};
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::Context;
 use cairn_rt::channel::Reply;
@@ -153,6 +153,7 @@ const IPV6: u32 = 41;
 const RAW_LEVEL: u32 = 255;
 const ICMP_V6: u32 = 58;
 const NETLINK_LEVEL: u32 = 270;
+const PACKET_LEVEL: u32 = 263;
 
 /// SO_
 mod so {
@@ -316,10 +317,15 @@ impl Net {
         let option = cx.request.words[1];
         let (level, number) = ((option >> 32) as u32, option as u32);
         self.scratch.clear();
-        let netlink = self.socket(index)?.family == NETLINK;
+        let family = self.socket(index)?.family;
+        let special = matches!(family, NETLINK | PACKET);
         let pair = match level {
-            NETLINK_LEVEL if netlink => [self.get_netlink_option(index, number)?, 0],
-            level if netlink && level != SOCKET => return fail(ENOPROTOOPT),
+            NETLINK_LEVEL if family == NETLINK => [self.get_netlink_option(index, number)?, 0],
+            PACKET_LEVEL if family == PACKET => {
+                let given = cx.request.words[2];
+                [self.get_capture_option(index, number, given)?, 0]
+            }
+            level if special && level != SOCKET => return fail(ENOPROTOOPT),
             SOCKET => self.get_socket_option(index, number)?,
             IP => [u64::from(self.get_ip_option(index, number)?), 0],
             IPV6 => [u64::from(self.get_ipv6_option(index, number)?), 0],
@@ -502,10 +508,16 @@ impl Net {
     pub(crate) fn set_option<'a>(&mut self, cx: &mut Context, index: u32) -> Answer<Reply<'a>> {
         let [_, option, value, further, ..] = cx.request.words;
         let (level, number) = ((option >> 32) as u32, option as u32);
-        let netlink = self.socket(index)?.family == NETLINK;
+        let family = self.socket(index)?.family;
+        let special = matches!(family, NETLINK | PACKET);
         match level {
-            NETLINK_LEVEL if netlink => self.set_netlink_option(index, number, value as u32)?,
-            level if netlink && level != SOCKET => return fail(ENOPROTOOPT),
+            NETLINK_LEVEL if family == NETLINK => {
+                self.set_netlink_option(index, number, value as u32)?
+            }
+            PACKET_LEVEL if family == PACKET => {
+                self.set_capture_option(cx, index, number, value)?
+            }
+            level if special && level != SOCKET => return fail(ENOPROTOOPT),
             SOCKET => self.set_socket_option(cx, index, number, value, further)?,
             IP | IPV6
                 if matches!(

@@ -51,6 +51,8 @@ pub struct Packet {
     start: usize,
     /// It did not leave this machine: its checksums were not made and are not looked at.
     pub trusted: bool,
+    /// Sockets of AF_PACKET have seen it come.
+    pub seen: bool,
 }
 
 /// Where what a packet carries lies in it.
@@ -102,6 +104,7 @@ impl Packet {
             bytes,
             start: HEADROOM,
             trusted: false,
+            seen: false,
         })
     }
 
@@ -111,6 +114,7 @@ impl Packet {
             start: start.min(bytes.len()),
             bytes,
             trusted: false,
+            seen: false,
         }
     }
 

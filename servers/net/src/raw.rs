@@ -29,7 +29,7 @@ impl Net {
         let Some(socket) = self.sockets.get_mut(index) else {
             return;
         };
-        if !socket.is_raw() {
+        if !socket.is_raw() || !matches!(socket.family, INET | INET6) {
             return;
         }
         let key = (socket.family, socket.protocol);

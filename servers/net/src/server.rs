@@ -1,6 +1,7 @@
 //! Sockets for the framework: what a portal leads to, sending and receiving, and what a request that must wait becomes.
 
 use crate::address::{Address, Endpoint};
+use crate::capture::{Capture, MakeRing};
 use crate::datagram::Datagram;
 use crate::hash::{Key, Map};
 use crate::interface::Interfaces;
@@ -17,7 +18,7 @@ use alloc::vec::Vec;
 use cairn_idl::capability;
 use cairn_idl::errno::*;
 use cairn_idl::fs::{self, kind, o, s};
-use cairn_idl::net::{self, msg, with, DATAGRAM, INET, INET6, NETLINK, RAW, STREAM};
+use cairn_idl::net::{self, msg, with, DATAGRAM, INET, INET6, NETLINK, PACKET, RAW, STREAM};
 use cairn_idl::proc;
 use cairn_resmgr::context::socket_label;
 use cairn_resmgr::server::Answer;
@@ -84,6 +85,10 @@ pub struct Net {
     /// Who has which name, by protocol; those that are in groups.
     pub(crate) netlink_ports: Map<(u8, u32), u32>,
     pub(crate) subscribers: Vec<u32>,
+    pub(crate) captures: Slab<Capture>,
+    /// Those of them that take frames.
+    pub(crate) taps: Vec<u32>,
+    pub make_ring: MakeRing,
     pub(crate) ports: Ports,
     pub(crate) timers: Timers,
     pub interfaces: Interfaces,
@@ -146,6 +151,9 @@ impl Net {
             netlinks: Slab::new(),
             netlink_ports: Map::new(key()),
             subscribers: Vec::new(),
+            captures: Slab::new(),
+            taps: Vec::new(),
+            make_ring: |_| None,
             ports: Ports::new(key()),
             timers: Timers::default(),
             interfaces: Interfaces::default(),
@@ -209,6 +217,7 @@ impl Net {
         match family {
             INET | INET6 => {}
             NETLINK => return self.make_netlink(cx, handles),
+            PACKET => return self.make_capture(cx, handles),
             _ => return fail(EAFNOSUPPORT),
         }
         let icmp = match family {
@@ -246,6 +255,10 @@ impl Net {
         if family == NETLINK {
             if let Some(netlink) = self.netlinks.get_mut(further) {
                 netlink.socket = index;
+            }
+        } else if family == PACKET {
+            if let Some(capture) = self.captures.get_mut(further) {
+                capture.socket = index;
             }
         } else if kind == RAW && !self.list_raw(index) {
             self.end(cx, index);
@@ -292,8 +305,10 @@ impl Net {
                 self.unlist_datagram(index);
             }
         }
-        if family == NETLINK {
-            self.end_netlink(further, number);
+        match family {
+            NETLINK => self.end_netlink(further, number),
+            PACKET => self.end_capture(cx, further, payer),
+            _ => {}
         }
         if let Some(claim) = self.sockets.get_mut(index).and_then(|s| s.claim.take()) {
             self.ports.remove(&claim);
@@ -311,7 +326,7 @@ impl Net {
             return fail(EINVAL);
         }
         let socket = self.socket_mut(index)?;
-        if socket.family == NETLINK {
+        if matches!(socket.family, NETLINK | PACKET) {
             return fail(EOPNOTSUPP);
         }
         if socket.is_stream() {
@@ -377,6 +392,9 @@ impl Net {
         let stream = socket.is_stream();
         if socket.family == NETLINK {
             return self.connect_netlink(cx, index);
+        }
+        if socket.family == PACKET {
+            return fail(EOPNOTSUPP);
         }
         if family == 0 {
             match stream {
@@ -461,7 +479,7 @@ impl Net {
         let mut sent = Sent::default();
         if flags & with::ADDRESS != 0 {
             // AF_UNSPEC is AF_INET here, as on Linux.
-            if !matches!(port >> 16 & 0xffff, 0 | INET | INET6 | NETLINK) {
+            if !matches!(port >> 16 & 0xffff, 0 | INET | INET6 | NETLINK | PACKET) {
                 return fail(EAFNOSUPPORT);
             }
             sent.to = Some(Endpoint::new(Address::of_words(low, high), port as u16));
@@ -488,6 +506,11 @@ impl Net {
             true => self.send_stream(cx, index, length, flags),
             false if self.socket(index)?.family == NETLINK && flags & msg::OOB == 0 => {
                 self.send_netlink(cx, index, length, sent)
+            }
+            false if self.socket(index)?.family == PACKET => {
+                let done = self.send_frame(cx, index, length, sent)?;
+                self.pump(cx);
+                Ok(done)
             }
             false if flags & msg::OOB != 0 => fail(EOPNOTSUPP),
             false => {
@@ -648,7 +671,11 @@ impl Net {
         if family == INET6 && datagram.from.address.is_link_local() {
             words[4] |= u64::from(datagram.interface) << 32;
         }
-        words[1] |= self.socket(index)?.options.told(datagram.to.is_v4());
+        words[1] |= match family {
+            PACKET if self.tells_more(index) => with::AUXDATA,
+            PACKET => 0,
+            _ => self.socket(index)?.options.told(datagram.to.is_v4()),
+        };
         [words[5], words[6]] = datagram.to.words();
         words[7] = u64::from(datagram.interface)
             | u64::from(datagram.ttl) << 32
@@ -659,6 +686,9 @@ impl Net {
     fn name<'a>(&mut self, index: u32, whose: u64) -> Answer<Reply<'a>> {
         if self.socket(index)?.family == NETLINK {
             return self.netlink_name(index, whose);
+        }
+        if self.socket(index)?.family == PACKET {
+            return self.capture_name(index, whose);
         }
         let socket = self.socket(index)?;
         let connected = match socket.state {
@@ -825,10 +855,27 @@ impl Server for Net {
                 ready |= stream.ready(socket.reads, socket.writes);
             }
         }
+        if socket.family == PACKET && self.ring_is_readable(index) {
+            ready |= fs::poll::IN | fs::poll::RDNORM;
+        }
         Ok(Readiness {
             ready,
             keys: [key(index, READABLE), key(index, WRITABLE)],
         })
+    }
+
+    fn map(
+        &mut self,
+        _: &mut Context,
+        handle: &mut Handle<Self>,
+        offset: u64,
+        length: u64,
+        _: bool,
+    ) -> Answer<(Portal, u64)> {
+        match handle.node {
+            Node::Socket(index) => self.map_ring(index, offset, length),
+            Node::Root => fail(ENODEV),
+        }
     }
 
     fn ioctl<'a>(
@@ -895,9 +942,10 @@ impl Server for Net {
                 let flags = cx.request.words[1];
                 let sent = self.sent(cx)?;
                 let family = cx.request.words[4] >> 16 & 0xffff;
-                let netlink = self.socket(index)?.family == NETLINK;
-                if sent.to.is_some() && netlink != (family == NETLINK) {
-                    return fail(if netlink { EINVAL } else { EAFNOSUPPORT });
+                let own = self.socket(index)?.family;
+                let special = |family| matches!(family, NETLINK | PACKET);
+                if sent.to.is_some() && (special(own) || special(family)) && own != family {
+                    return fail(if special(own) { EINVAL } else { EAFNOSUPPORT });
                 }
                 let length = cx.request.out_len.min(fs::DATA_MAX);
                 let result = self.send(cx, index, length, flags, &sent);
@@ -940,6 +988,7 @@ impl Server for Net {
                 Ok(Reply::result(0))
             }
             net::NAME => self.name(index, cx.request.words[1]),
+            net::FILTER => self.set_packet_filter(cx, index).map(|()| Reply::result(0)),
             _ => fail(ENOSYS),
         }
     }

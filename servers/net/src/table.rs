@@ -371,6 +371,8 @@ impl Net {
                 rest[..2].copy_from_slice(&kind.to_le_bytes());
                 rest[2..8].copy_from_slice(&address);
             }
+            // For everybody: there is nothing to be told.
+            SIOCETHTOOL => return fail(EOPNOTSUPP),
             SIOCSIFFLAGS..=SIOCSIFMTU | 0x8923..0x8950 => {
                 let number = interface.number;
                 return self.set_interface(cx, request, number, &bytes[16..]);
@@ -487,7 +489,8 @@ impl Net {
 
 /// Requests about interfaces.
 pub const SIOCGIFNAME: u64 = 0x8910;
-pub const SIOCGIFCONF: u64 = 0x8912;
+pub const SIOCETHTOOL: u64 = 0x8946;
+const SIOCGIFCONF: u64 = 0x8912;
 const SIOCGIFFLAGS: u64 = 0x8913;
 const SIOCSIFFLAGS: u64 = 0x8914;
 const SIOCSIFADDR: u64 = 0x8916;

@@ -24,7 +24,7 @@ fn random() -> u64 {
     word
 }
 
-fn bench() -> Bench<Net> {
+pub(crate) fn bench() -> Bench<Net> {
     let mut b = Bench::new(Net::new(None, random), b"net:");
     b.label = 1000 | 1000 << 32;
     b.fake.time = 5_000_000_000;
@@ -32,16 +32,22 @@ fn bench() -> Bench<Net> {
 }
 
 /// A request whose last word is no portal.
-fn call(b: &mut Bench<Net>, badge: u64, words: &[u64], out: &[u8], room: usize) -> Option<Answer> {
+pub(crate) fn call(
+    b: &mut Bench<Net>,
+    badge: u64,
+    words: &[u64],
+    out: &[u8],
+    room: usize,
+) -> Option<Answer> {
     b.fake.pass = Some(0);
     b.call(badge, words, out, room)
 }
 
-fn result(b: &mut Bench<Net>, badge: u64, words: &[u64]) -> i64 {
+pub(crate) fn result(b: &mut Bench<Net>, badge: u64, words: &[u64]) -> i64 {
     call(b, badge, words, b"", 0).map_or(i64::MIN, |answer| answer.result())
 }
 
-fn socket(b: &mut Bench<Net>, family: u64, kind: u64) -> u64 {
+pub(crate) fn socket(b: &mut Bench<Net>, family: u64, kind: u64) -> u64 {
     let answer = call(b, 0, &[net::SOCKET, family, kind, 0, 0], b"", 0).unwrap();
     assert_eq!(answer.result(), 0);
     answer.minted[0]
@@ -53,7 +59,7 @@ fn words(address: Address, port: u16) -> [u64; 3] {
     [low, high, u64::from(port) | family << 16]
 }
 
-fn bind(b: &mut Bench<Net>, badge: u64, address: Address, port: u16) -> i64 {
+pub(crate) fn bind(b: &mut Bench<Net>, badge: u64, address: Address, port: u16) -> i64 {
     let [low, high, word] = words(address, port);
     result(b, badge, &[net::BIND, low, high, word])
 }
@@ -72,18 +78,29 @@ fn name(b: &mut Bench<Net>, badge: u64, whose: u64) -> Result<(Address, u16), i6
     }
 }
 
-fn send(b: &mut Bench<Net>, badge: u64, bytes: &[u8]) -> i64 {
+pub(crate) fn send(b: &mut Bench<Net>, badge: u64, bytes: &[u8]) -> i64 {
     let words = [net::SEND, msg::DONTWAIT];
     call(b, badge, &words, bytes, 0).map_or(i64::MIN, |answer| answer.result())
 }
 
-fn send_to(b: &mut Bench<Net>, badge: u64, bytes: &[u8], address: Address, port: u16) -> i64 {
+pub(crate) fn send_to(
+    b: &mut Bench<Net>,
+    badge: u64,
+    bytes: &[u8],
+    address: Address,
+    port: u16,
+) -> i64 {
     let [low, high, word] = words(address, port);
     let words = [net::SEND, msg::DONTWAIT | with::ADDRESS, low, high, word];
     call(b, badge, &words, bytes, 0).map_or(i64::MIN, |answer| answer.result())
 }
 
-fn receive(b: &mut Bench<Net>, badge: u64, length: usize, flags: u64) -> Result<Vec<u8>, i64> {
+pub(crate) fn receive(
+    b: &mut Bench<Net>,
+    badge: u64,
+    length: usize,
+    flags: u64,
+) -> Result<Vec<u8>, i64> {
     let words = [net::RECEIVE, flags | msg::DONTWAIT];
     let answer = call(b, badge, &words, b"", length).unwrap();
     match answer.result() {
@@ -92,13 +109,13 @@ fn receive(b: &mut Bench<Net>, badge: u64, length: usize, flags: u64) -> Result<
     }
 }
 
-fn ready(b: &mut Bench<Net>, badge: u64) -> u64 {
+pub(crate) fn ready(b: &mut Bench<Net>, badge: u64) -> u64 {
     let answer = call(b, badge, &[fs::POLL, u64::MAX], b"", 0).unwrap();
     answer.words[0]
 }
 
 /// Time goes on, in steps of what the server asked for.
-fn pass(b: &mut Bench<Net>, ns: u64) {
+pub(crate) fn pass(b: &mut Bench<Net>, ns: u64) {
     let end = b.fake.time + ns;
     while b.fake.time < end {
         b.fake.time = (b.fake.time + 50_000_000).min(end);

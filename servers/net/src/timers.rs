@@ -14,6 +14,8 @@ pub enum Owner {
     Wait(u32),
     /// An interface.
     Interface(u32),
+    /// A socket of AF_PACKET whose ring is to be looked at.
+    Ring(u32),
 }
 
 struct Timer {

@@ -9,7 +9,7 @@ use crate::machine::request::{Request, Vector};
 use crate::machine::user;
 use crate::path::{make_room, scheme};
 use cairn_idl::fs::{self, kind, o};
-use cairn_idl::net::{self, msg, with, INET, INET6, NETLINK};
+use cairn_idl::net::{self, msg, with, INET, INET6, NETLINK, PACKET};
 
 const MANAGER: &[u8] = b"net:";
 /// `struct sockaddr_storage`; `sockaddr_in`; `sockaddr_in6` without and with its scope.
@@ -19,6 +19,9 @@ const V6_OLD: usize = 24;
 const V6: usize = 28;
 /// `struct sockaddr_nl`
 const NL: usize = 12;
+/// `struct sockaddr_ll`; without the hardware's address.
+const LL: usize = 20;
+const LL_HEAD: usize = 12;
 /// Protocols of IP have numbers below.
 const PROTOCOLS: u64 = 263;
 
@@ -28,7 +31,7 @@ pub fn is_internet(file: &OpenFile) -> bool {
 }
 
 pub fn socket(family: u64, kind: u64, protocol: u64, flags: u64) -> Result<u64> {
-    if protocol >= PROTOCOLS && family != NETLINK {
+    if protocol >= PROTOCOLS && !matches!(family, NETLINK | PACKET) {
         return Err(EINVAL);
     }
     make_room()?;
@@ -78,6 +81,12 @@ fn parse(bytes: &[u8]) -> Result<Name> {
         }
         NETLINK if bytes.len() < NL => Err(EINVAL),
         NETLINK => Ok(Name([word(&bytes[4..NL]), 0, NETLINK << 16])),
+        PACKET if bytes.len() < LL => Err(EINVAL),
+        PACKET => Ok(Name([
+            word(&bytes[4..LL_HEAD]),
+            word(&bytes[LL_HEAD..LL]),
+            port(bytes) | PACKET << 16,
+        ])),
         0 if bytes.len() < V4 => Ok(Name([0, 0, 0])),
         _ if bytes.len() < V4 => Err(EINVAL),
         _ => {
@@ -107,6 +116,12 @@ fn structure(Name([low, high, word]): Name) -> ([u8; V6], usize) {
         bytes[4..NL].copy_from_slice(&low.to_le_bytes());
         return (bytes, NL);
     }
+    if u64::from(family) == PACKET {
+        bytes[2..4].copy_from_slice(&(word as u16).to_be_bytes());
+        bytes[4..LL_HEAD].copy_from_slice(&low.to_le_bytes());
+        bytes[LL_HEAD..LL].copy_from_slice(&high.to_le_bytes());
+        return (bytes, LL);
+    }
     bytes[2..4].copy_from_slice(&(word as u16).to_be_bytes());
     if u64::from(family) == INET {
         bytes[4..8].copy_from_slice(&high.to_le_bytes()[4..]);
@@ -120,12 +135,17 @@ fn structure(Name([low, high, word]): Name) -> ([u8; V6], usize) {
 
 /// Give the program a `struct sockaddr`, as far as there is room for it.
 pub fn write_name(address: u64, length: u64, name: Name) -> Result<()> {
+    let (bytes, count) = structure(name);
+    write_structure(address, length, &bytes[..count])
+}
+
+fn write_structure(address: u64, length: u64, bytes: &[u8]) -> Result<()> {
     let room: u32 = user::read(length)?;
     if (room as i32) < 0 {
         return Err(EINVAL);
     }
-    let count = put_name(address, room as usize, name)?;
-    user::write(length, &(count as u32))
+    user::write_bytes(address, &bytes[..bytes.len().min(room as usize)])?;
+    user::write(length, &(bytes.len() as u32))
 }
 
 fn put_name(address: u64, room: usize, name: Name) -> Result<usize> {
@@ -151,7 +171,12 @@ pub fn connect(file: &OpenFile, address: u64, length: u64) -> Result<()> {
 /// The socket's own name, or (1) its peer's.
 pub fn tell_name(file: &OpenFile, whose: u64, address: u64, length: u64) -> Result<()> {
     let words = Request::new(&[net::NAME, whose]).call(file.slot())?;
-    write_name(address, length, Name([words[1], words[2], words[3]]))
+    let (bytes, mut count) = structure(Name([words[1], words[2], words[3]]));
+    if words[3] >> 16 & 0xffff == PACKET {
+        // As long as the hardware's address (sll_halen).
+        count = (LL_HEAD + (words[1] >> 56) as usize).min(LL);
+    }
+    write_structure(address, length, &bytes[..count])
 }
 
 pub const SIOCGIFCONF: u64 = 0x8912;
@@ -365,6 +390,13 @@ pub(super) fn receive_message(
             false => put(IPV6, IPV6_RECVERR, &data[..EXTENDED + length])?,
         }
     }
+    if words[1] & with::AUXDATA != 0 {
+        // `struct tpacket_auxdata`, whose tags of virtual networks there are none of.
+        let mut data = [0; 20];
+        data[..8].copy_from_slice(&words[5].to_le_bytes());
+        data[8..16].copy_from_slice(&words[6].to_le_bytes());
+        put(PACKET_LEVEL as i32, PACKET_AUXDATA as i32, &data)?;
+    }
     if words[1] & with::SOURCE != 0 {
         let mut data = [0; 20];
         match v4 {
@@ -417,6 +449,17 @@ const TCP: u64 = 6;
 const TCP_CONGESTION: u64 = 13;
 const ICMP_V6: u64 = 58;
 const ICMP6_FILTER: u64 = 1;
+const SO_ATTACH_FILTER: u64 = 26;
+const SO_DETACH_FILTER: u64 = 27;
+/// `struct sock_filter`, and most of them.
+const INSTRUCTION: u64 = 8;
+const INSTRUCTIONS: u64 = 4096;
+const PACKET_LEVEL: u64 = 263;
+const PACKET_ADD_MEMBERSHIP: u64 = 1;
+const PACKET_DROP_MEMBERSHIP: u64 = 2;
+const PACKET_RX_RING: u64 = 5;
+const PACKET_AUXDATA: u64 = 8;
+const PACKET_HDRLEN: u64 = 11;
 const IP_OPTIONS: u64 = 4;
 /// `struct icmp6_filter`
 const FILTER: usize = 32;
@@ -432,7 +475,12 @@ pub fn get_option(
         return Err(EINVAL);
     }
     let mut bytes = [0; net::OPTION_MAX];
-    let request = Request::new(&[net::GET_OPTION, level << 32 | number]);
+    let given = match (level, number) {
+        (PACKET_LEVEL, PACKET_HDRLEN) if room < 4 => return Err(EINVAL),
+        (PACKET_LEVEL, PACKET_HDRLEN) => user::read::<u32>(address)?.into(),
+        _ => 0,
+    };
+    let request = Request::new(&[net::GET_OPTION, level << 32 | number, given]);
     let words = request.input(&mut bytes).call(file.slot())?;
     let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
     let count = match (level, number) {
@@ -475,6 +523,19 @@ pub fn set_option(
         return Err(EINVAL);
     }
     match (level, number) {
+        (1, SO_ATTACH_FILTER) => return attach_filter(file, address, length),
+        (1, SO_DETACH_FILTER) if length < 4 => return Err(EINVAL),
+        (1, SO_DETACH_FILTER) => return Request::new(&[net::FILTER]).call(file.slot()).map(|_| ()),
+        (PACKET_LEVEL, PACKET_ADD_MEMBERSHIP | PACKET_DROP_MEMBERSHIP | PACKET_RX_RING) => {
+            // `struct packet_mreq`, `struct tpacket_req`
+            if length < 16 {
+                return Err(EINVAL);
+            }
+            let mut bytes = [0; 16];
+            user::read_bytes(address, &mut bytes)?;
+            let request = Request::new(&words).out(&bytes);
+            return request.call(file.slot()).map(|_| ());
+        }
         (1, SO_BINDTODEVICE) | (TCP, TCP_CONGESTION) => {
             let length = (length as usize).min(16);
             if length == 0 && level == TCP {
@@ -514,6 +575,21 @@ pub fn set_option(
     Request::new(&words).call(file.slot()).map(|_| ())
 }
 
+/// SO_ATTACH_FILTER: `struct sock_fprog` says where the program is.
+fn attach_filter(file: &OpenFile, address: u64, length: i32) -> Result<()> {
+    if length != 16 {
+        return Err(EINVAL);
+    }
+    let count = u64::from(user::read::<u16>(address)?);
+    let place: u64 = user::read(address.wrapping_add(8))?;
+    if count == 0 || count > INSTRUCTIONS {
+        return Err(EINVAL);
+    }
+    let program = user::range(place, count * INSTRUCTION)?;
+    let request = Request::new(&[net::FILTER]).out_user(program);
+    request.call(file.slot()).map(|_| ())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -542,6 +618,16 @@ mod tests {
             (&netlink[..], NL)
         );
         assert_eq!(parse(&netlink[..11]), Err(EINVAL));
+        let packet = [
+            17, 0, 8, 6, 2, 0, 0, 0, 1, 0, 4, 6, 0x52, 0x54, 0, 1, 2, 3, 0, 0,
+        ];
+        let name = parse(&packet).unwrap();
+        assert_eq!(
+            name,
+            Name([0x0604_0001_0000_0002, 0x0302_0100_5452, 0x806 | 17 << 16])
+        );
+        assert_eq!(structure(name).0[..LL], packet);
+        assert_eq!(parse(&packet[..19]), Err(EINVAL));
     }
 
     #[test]

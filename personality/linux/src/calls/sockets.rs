@@ -16,7 +16,7 @@ use crate::path::{self, make_room, scheme, AT_FDCWD};
 use alloc::sync::Arc;
 use cairn_idl::fs::{self, o, s};
 use cairn_idl::local::{self, NAME_MAX};
-use cairn_idl::net::{INET, INET6, NETLINK};
+use cairn_idl::net::{INET, INET6, NETLINK, PACKET};
 
 const MANAGER: &[u8] = b"local:";
 const UNIX: u16 = 1;
@@ -73,6 +73,12 @@ fn kind_and_flags(f: &Frame) -> Result<(u64, u64)> {
 
 pub fn socket(f: &mut Frame) -> Result<u64> {
     let family = f.arg(0) & 0xffff_ffff;
+    if family == PACKET {
+        // What kinds there are is said only to who may have one.
+        let (kind, flags) = split(f)?;
+        process().state().files.check_room()?;
+        return internet::socket(family, kind, f.arg(2) & 0xffff_ffff, flags);
+    }
     if matches!(family, INET | INET6 | NETLINK) {
         let (kind, flags) = split(f)?;
         let stream = kind == local::STREAM && family != NETLINK;
@@ -98,7 +104,7 @@ pub fn give(slot: u32, flags: u64, kind: u64) -> Result<u32> {
 }
 
 pub fn socketpair(f: &mut Frame) -> Result<u64> {
-    if matches!(f.arg(0) & 0xffff_ffff, INET | INET6 | NETLINK) {
+    if matches!(f.arg(0) & 0xffff_ffff, INET | INET6 | NETLINK | PACKET) {
         split(f)?;
         return Err(EOPNOTSUPP);
     }

@@ -2,6 +2,7 @@
 
 use super::{for_dhcp, Change};
 use crate::address::Address;
+use crate::capture::{kind as capture, whom};
 use crate::interface::{Device, Neighbour, Own};
 use crate::packet::{protocol, Header, Packet, IPV4, IPV6};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -20,6 +21,8 @@ use cairn_tcp::time::Time;
 const ROUND: usize = 64;
 /// The group of routers that want to know who listens to what.
 const LISTENERS: Ip6 = [0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x16];
+/// Frames that are kept for who captures: more than one look at the link brings.
+const CAPTURED: usize = 512;
 /// Frames that wait for room at the port.
 const BACKLOG: usize = 512;
 
@@ -54,6 +57,9 @@ pub struct Ethernet<P> {
     mtu: usize,
     was_up: bool,
     backlog: VecDeque<Vec<u8>>,
+    /// What passed, and whom it was for; none while nobody captures. Frames for others are kept too.
+    captured: Option<VecDeque<(u8, Vec<u8>)>>,
+    captures_all: bool,
     changes: VecDeque<Change>,
     /// When the present request came.
     now: u64,
@@ -84,6 +90,8 @@ impl<P: Port> Ethernet<P> {
             mtu: port.mtu(),
             was_up: port.is_up(),
             backlog: VecDeque::new(),
+            captured: None,
+            captures_all: false,
             changes: VecDeque::new(),
             now: 0,
             budget: ROUND,
@@ -96,6 +104,33 @@ impl<P: Port> Ethernet<P> {
     }
 
     fn put(&mut self, frame: &[u8]) {
+        if self.captured.is_some() {
+            self.keep(capture::OUTGOING, frame);
+        }
+        self.put_frame(frame);
+    }
+
+    fn keep(&mut self, kind: u8, frame: &[u8]) {
+        let Some(captured) = &mut self.captured else {
+            return;
+        };
+        let mut own = Vec::new();
+        let room = captured.len() < CAPTURED && captured.try_reserve(1).is_ok();
+        if room && own.try_reserve_exact(frame.len()).is_ok() {
+            own.extend_from_slice(frame);
+            captured.push_back((kind, own));
+        }
+    }
+
+    /// A frame that comes, for this station or (false) for another one.
+    fn keep_received(&mut self, frame: &[u8], ours: bool) {
+        let kind = whom(frame, self.port.mac());
+        if ours || self.captures_all {
+            self.keep(kind, frame);
+        }
+    }
+
+    fn put_frame(&mut self, frame: &[u8]) {
         if self.backlog.is_empty() && self.port.send(frame) {
             return;
         }
@@ -481,7 +516,11 @@ impl<P: Port> Device for Ethernet<P> {
             let Some((to, from, kind)) = frame::parse(&bytes) else {
                 continue;
             };
-            if !self.wanted || !frame::is_for(to, self.port.mac()) {
+            let ours = frame::is_for(to, self.port.mac());
+            if self.wanted && self.captured.is_some() {
+                self.keep_received(&bytes, ours);
+            }
+            if !self.wanted || !ours {
                 continue;
             }
             match kind {
@@ -565,6 +604,22 @@ impl<P: Port> Device for Ethernet<P> {
             .min(self.fragments.deadline())
             .min(client);
         Time(first)
+    }
+
+    fn capture(&mut self, on: bool, all: bool) {
+        self.captures_all = all;
+        match on {
+            true => _ = self.captured.get_or_insert_default(),
+            false => self.captured = None,
+        }
+    }
+
+    fn captured(&mut self) -> Option<(u8, Vec<u8>)> {
+        self.captured.as_mut()?.pop_front()
+    }
+
+    fn send_frame(&mut self, frame: &[u8]) {
+        self.put_frame(frame);
     }
 
     fn hardware_address(&self) -> [u8; 6] {

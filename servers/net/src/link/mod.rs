@@ -104,6 +104,7 @@ impl Net {
         let number = link.interface;
         let now = self.time;
         while let Some(packet) = self.device(number).and_then(|d| d.receive(cx, now)) {
+            self.tap_link(cx, number);
             self.input(cx, number, packet);
         }
         while let Some(change) = self.device(number).and_then(|device| device.change()) {
@@ -114,6 +115,7 @@ impl Net {
                 Change::Found(event) => self.found(cx, number, &event),
             }
         }
+        self.tap_link(cx, number);
         self.look_at_carrier(cx, number);
         self.set_link_timers();
     }

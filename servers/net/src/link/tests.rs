@@ -112,6 +112,12 @@ impl Game {
         game
     }
 
+    /// The words of an answer.
+    fn told(&mut self, badge: u64, words: &[u64], out: &[u8]) -> [u64; 8] {
+        self.bench.fake.pass = Some(0);
+        self.bench.call(badge, words, out, 200).unwrap().words
+    }
+
     fn pulse(&mut self) {
         self.bench.pulse(pulse::NOTIFY, 1, BADGE);
     }
@@ -614,4 +620,72 @@ fn floods_of_discovery_change_nothing() {
         "{addresses}"
     );
     assert!(game.bench.server.interfaces.is_own(&Address(LOCAL6)));
+}
+
+/// Who captures sees what passes the link, also what never becomes a packet; what is for others only if he asks for it.
+#[test]
+fn frames_of_a_link_are_captured() {
+    use cairn_idl::net::{PACKET, RAW};
+    let mut game = Game::configured();
+    game.bench.server.proc = Some(cairn_rt::Portal(9));
+    game.bench.fake.service = Some(Box::new(|_, _| [u64::MAX; 8]));
+    game.bench.label = 0;
+    // Every protocol, in the network's order.
+    let raw = game
+        .bench
+        .call(0, &[net::SOCKET, PACKET, RAW, 0x300, 0], b"", 0)
+        .unwrap()
+        .minted[0];
+    let number = u64::from(
+        game.bench
+            .server
+            .interfaces
+            .by_name(b"eth0")
+            .unwrap()
+            .number,
+    );
+    let told = game.told(raw, &[net::BIND, number, 0, PACKET << 16], b"");
+    assert_eq!(told[0], 0);
+    let next = |game: &mut Game| {
+        let told = game.told(raw, &[net::RECEIVE, msg::DONTWAIT], b"");
+        ((told[0] as i64) >= 0).then_some((told[2] >> 48) as u8)
+    };
+    let question = Arp {
+        request: true,
+        sender: ROUTER,
+        target: ([0; 6], OWN),
+    };
+    let frame = frame::arp(&question, None);
+    game.arrive(BROADCAST, Kind::Arp, &frame[HEADER..]);
+    assert_eq!(
+        [next(&mut game), next(&mut game), next(&mut game)],
+        [Some(1), Some(4), None]
+    );
+    let other = [0x52, 0x54, 0, 9, 9, 9];
+    let packet = datagram((ROUTER.1, 5), ([10, 0, 2, 99], 6), b"x");
+    game.arrive(other, Kind::Ipv4, &packet);
+    assert_eq!(next(&mut game), None);
+    let option = 263 << 32 | 1;
+    let member = [number as u8, 0, 0, 0, 1, 0, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    assert_eq!(
+        game.told(raw, &[net::SET_OPTION, option, 0, 0], &member)[0],
+        0
+    );
+    game.arrive(other, Kind::Ipv4, &packet);
+    assert_eq!([next(&mut game), next(&mut game)], [Some(3), None]);
+    // A frame of its own leaves as it is, and only others see it.
+    let before = game.cable.0.borrow().from.len();
+    assert_eq!(
+        game.told(raw, &[net::SEND, msg::DONTWAIT], &frame)[0],
+        frame.len() as u64
+    );
+    assert_eq!(next(&mut game), None);
+    let from = game.cable.0.borrow().from.clone();
+    assert_eq!(from.len(), before + 1);
+    assert_eq!(from.back().unwrap()[..], frame);
+    // More than one look brings does not grow.
+    game.bench.close(raw);
+    game.arrive(BROADCAST, Kind::Arp, &frame[HEADER..]);
+    let device = game.bench.server.interfaces.get_mut(number as u32).unwrap();
+    assert!(device.device().unwrap().captured().is_none());
 }
