@@ -12,6 +12,7 @@ pub mod core_file;
 pub mod descriptors;
 pub mod errno;
 pub mod event;
+pub mod filter;
 pub mod first;
 pub mod frames;
 pub mod futex;

@@ -17,6 +17,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use cairn_abi::layout::linux_slot;
 use cairn_idl::fs::{PATH_MAX, SYMLINKS_MAX};
+use cairn_idl::proc::filter;
 use cairn_idl::{errno, fs, proc};
 use core::sync::atomic::Ordering;
 
@@ -550,6 +551,44 @@ pub fn set_root(root: Root) {
     drop(old);
     // Also those of mounts that are no more.
     for index in (0..linux_slot::MOUNTS_MAX).filter(|index| schemes >> index & 1 == 0) {
+        gate::close(linux_slot::MOUNTS + index);
+    }
+}
+
+/// The process never looks at such things again ([`cairn_idl::proc::filter`]): it keeps no portals of mounts that are for them only.
+pub fn forget(kinds: u64) {
+    let process = process();
+    let mut state = process.state();
+    refresh(&mut state);
+    let mut gone = Vec::new();
+    for index in (0..linux_slot::MOUNTS_MAX).filter(|index| state.mounts >> index & 1 != 0) {
+        let kind = match state.prefixes.name(index) {
+            Some(b"event:" | b"pipe:") => 0,
+            Some(b"local:" | b"net:") => filter::SOCKETS,
+            Some(b"ipc:") => filter::IPC,
+            _ => filter::PATHS,
+        };
+        if kinds & kind != 0 {
+            gone.push(index);
+        }
+    }
+    state.mounts &= !gone.iter().map(|index| 1 << index).sum::<u32>();
+    let mut files = Vec::new();
+    if kinds & filter::PATHS != 0 {
+        files.extend(state.set_cwd(None));
+        files.extend(state.root.take().map(|root| root.directory));
+        if let Some(space) = &mut state.space {
+            files.extend(
+                space
+                    .mounts
+                    .iter_mut()
+                    .filter_map(|mount| mount.file.take()),
+            );
+        }
+    }
+    drop(state);
+    drop(files);
+    for index in gone {
         gate::close(linux_slot::MOUNTS + index);
     }
 }

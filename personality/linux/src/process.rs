@@ -67,6 +67,8 @@ pub struct Process {
     /// It is in a PID name space that is not the first one; so are its children.
     pub in_pid_space: AtomicBool,
     pub children_in_pid_space: AtomicBool,
+    /// How often a thread gave all others its filters of system calls.
+    pub filters_given: AtomicU32,
     pub state: Lock<State>,
     pub futexes: Lock<Futexes>,
 }
@@ -326,6 +328,7 @@ impl Process {
             in_user_space: AtomicBool::new(false),
             in_pid_space: AtomicBool::new(false),
             children_in_pid_space: AtomicBool::new(false),
+            filters_given: AtomicU32::new(0),
             state: Lock::new(State::new()),
             futexes: Lock::new(Futexes::default()),
         }
@@ -388,6 +391,7 @@ impl Process {
             in_user_space: copy_flag(&self.in_user_space),
             in_pid_space: copy_flag(&self.in_pid_space),
             children_in_pid_space: copy_flag(&self.children_in_pid_space),
+            filters_given: AtomicU32::new(0),
             state: Lock::new(state.separate()),
             futexes: Lock::new(Futexes::default()),
         }

@@ -297,6 +297,7 @@ static CALLS: &[(usize, &str, Handler)] = &[
     (314, "sched_setattr", scheduling::sched_setattr),
     (315, "sched_getattr", scheduling::sched_getattr),
     (316, "renameat2", names::renameat2),
+    (317, "seccomp", seccomp::seccomp),
     (318, "getrandom", random::getrandom),
     (319, "memfd_create", system::memfd_create),
     (322, "execveat", exec::execveat),

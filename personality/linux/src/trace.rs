@@ -6,6 +6,7 @@
 //! ([`crate::machine::entry`]), which `proc` sets for processes that are traced: others pay nothing.
 
 use crate::errno::ENOSYS;
+use crate::filter;
 use crate::machine::area::{self, area, process, Exception, Frame, ThreadArea, NO_CALL};
 use crate::machine::request::Request;
 use crate::machine::stopped::{Stopped, REGISTERS};
@@ -229,11 +230,14 @@ pub fn leave(f: &mut Frame) {
     }
 }
 
-/// A system call of a process that is traced.
+/// A system call of a process that is traced, or filtered.
 pub fn dispatch(f: &mut Frame) {
     let area = area();
     if !area.is_traced() {
-        return table::dispatch(f);
+        if filter::admits(f) {
+            table::dispatch(f);
+        }
+        return;
     }
     let all = |area: &ThreadArea| area.traced.get() == Resume::Calls.word();
     if all(area) {
@@ -241,11 +245,13 @@ pub fn dispatch(f: &mut Frame) {
         plain(Stop::Entry, 0, f);
     }
     let number = f.number;
-    if number != NO_CALL {
+    let admitted = number != NO_CALL && filter::admits(f);
+    if admitted {
         table::dispatch(f);
     }
     let replaced = f.number == NO_CALL && number != NO_CALL;
     match number {
+        _ if !admitted => {}
         EXECVE | EXECVEAT if replaced => {
             f.number = number;
             plain(Stop::Event, 0, f);

@@ -2,6 +2,7 @@
 
 use crate::manager::{done, Manager};
 use crate::system::{Errno, System};
+use crate::table::Slot;
 use crate::BADGE_EXHAUSTED;
 use cairn_abi::{pulse, received};
 use cairn_idl::errno::{EINVAL, ENOSYS, EPERM};
@@ -88,7 +89,7 @@ impl<S: System> Manager<S> {
         let words = &message.words;
         let has = |roles: u64| message.badge & roles != 0;
         match words[0] {
-            FORK..=FILE_OF | TRACE..=CORE => {}
+            FORK..=SECCOMP | TRACE..=CORE => {}
             IDS_OF..=SIGNAL_OWNER | CGROUP_MAKE..=FILES_OF => return self.outside(message),
             _ => return Err(ENOSYS),
         }
@@ -98,7 +99,11 @@ impl<S: System> Manager<S> {
             MOUNT | UNMOUNT => role::MOUNT,
             _ => 0,
         };
+        let refused = |slot: Slot| self.processes[slot].refuses(words);
         match words[0] {
+            MOUNT | UNMOUNT | SETHOSTNAME | POWER if self.caller(message).is_ok_and(refused) => {
+                return Err(EPERM)
+            }
             MOUNT | UNMOUNT | POWER if !(privileged || has(needed)) => return Err(EPERM),
             MOUNT => {
                 let portal = (message.portals == 1).then_some(Portal(words[7] as u32));
@@ -118,6 +123,9 @@ impl<S: System> Manager<S> {
         let slot = self.caller(message)?;
         if !self.processes[slot].alive() {
             return Ok(Outcome::Later);
+        }
+        if self.processes[slot].refuses(words) {
+            return Err(EPERM);
         }
         match words[0] {
             FORK => self.fork(message, slot),
@@ -172,6 +180,7 @@ impl<S: System> Manager<S> {
             SIGNAL_LIFE => self.signal_life(message, slot),
             LIFE_NUMBER => self.life_number(slot, words[1]),
             FILE_OF => self.file_of(slot, words),
+            SECCOMP => self.seccomp(message, slot),
             TRACE => self.trace(message, slot),
             TRACE_STOP => self.trace_stop(message, slot),
             TRACE_VFORK => self.trace_vfork(message, slot),

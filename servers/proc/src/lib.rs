@@ -18,6 +18,7 @@ mod cpu_timers;
 mod credentials;
 mod dispatch;
 mod files;
+mod filters;
 mod futex;
 mod groups;
 mod ids;

@@ -187,6 +187,8 @@ impl<S: System> Manager<S> {
         record.exit_signal = exit_parent;
         record.start = now;
         self.enter(child, domain, id);
+        let filters = self.processes[slot].filters_of(by);
+        self.filter_first(child, filters);
         self.adopt(parent, child);
         let group = self.processes[slot].group;
         self.join(child, group);
@@ -279,6 +281,8 @@ impl<S: System> Manager<S> {
         self.keep_thread(slot, caller);
         self.system.reset(domain.id, (heap, heap_end))?;
         self.system.close_on_exec(domain);
+        let filters = self.processes[slot].filters_of(caller);
+        self.filter_first(slot, filters);
         let creds = self.executes(slot, texts);
         self.trace_executed(slot, former);
         self.release_vfork_parent(slot);

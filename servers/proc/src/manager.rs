@@ -2,6 +2,7 @@
 
 use crate::cgroups::Cgroups;
 use crate::dispatch::Outcome;
+use crate::filters::Paid;
 use crate::futex::Futexes;
 use crate::groups::{Group, Session};
 use crate::ids::Numbers;
@@ -60,6 +61,7 @@ pub struct Manager<S: System> {
     pub(crate) cgroups: Cgroups,
     /// POSIX timers of each real user.
     pub(crate) timers_of: BTreeMap<u32, u32>,
+    pub(crate) filters_paid: Paid,
     /// Threads in all.
     pub(crate) tasks: u32,
     /// Ends of processes that servers wait for.
@@ -110,6 +112,7 @@ impl<S: System> Manager<S> {
             users: BTreeMap::new(),
             cgroups: Cgroups::default(),
             timers_of: BTreeMap::new(),
+            filters_paid: Paid::new(),
             tasks: 0,
             attended: 0,
             first: NONE,

@@ -9,7 +9,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use cairn_abi::layout::linux_slot::MOUNTS_MAX;
 use cairn_abi::layout::PREFIX_TABLE;
-use cairn_idl::errno::{EACCES, EBUSY, EFAULT, EINVAL, ENAMETOOLONG, ENOENT, ENOSPC};
+use cairn_idl::errno::{EACCES, EBUSY, EFAULT, EINVAL, ENAMETOOLONG, ENOENT, ENOSPC, EPERM};
 use cairn_idl::fs::PREFIX_SERIAL_SHIFT;
 use cairn_idl::mounts::mount::{DISCARD, NO_ACCESS_TIMES, NO_SET_ID, READ_ONLY};
 use cairn_idl::proc::{SPACE_VERSIONS, SPACE_VERSION_COUNT};
@@ -131,7 +131,7 @@ impl Prefixes {
     }
 
     /// This entry's name.
-    fn is_called(&self, index: u64, name: &[u8]) -> bool {
+    pub fn is_called(&self, index: u64, name: &[u8]) -> bool {
         let mount = usize::try_from(index)
             .ok()
             .and_then(|at| self.mounts.get(at));
@@ -314,6 +314,9 @@ impl<S: System> Manager<S> {
 
     /// MOUNT_PORTAL
     pub(crate) fn mount_portal(&mut self, slot: Slot, index: u64) -> Result<Outcome, Errno> {
+        if !self.filters_admit(slot, index) {
+            return Err(EPERM);
+        }
         if let Some(ipc) = &self.processes[slot].ipc {
             if self.prefixes.is_called(index, b"ipc:") {
                 return ipc.portal.get().map(Outcome::Portal).ok_or(ENOENT);

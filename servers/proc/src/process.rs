@@ -2,6 +2,7 @@
 
 use crate::cgroups;
 use crate::cpu_timers::Watch;
+use crate::filters::Filter;
 use crate::limits::Limits;
 use crate::pid_spaces::Pids;
 use crate::signal::{Info, Queue, IGNORED_BY_DEFAULT, SIGCHLD};
@@ -51,6 +52,8 @@ pub struct Thread {
     pub traced: Option<Traced>,
     /// Stopped by itself, in a process of which others are traced.
     pub frozen: bool,
+    /// Of system calls; none for most.
+    pub filters: Option<Rc<Filter>>,
 }
 
 impl Thread {
@@ -64,6 +67,7 @@ impl Thread {
             queue: Queue::default(),
             traced: None,
             frozen: false,
+            filters: None,
         }
     }
 }
@@ -188,6 +192,10 @@ pub struct Process {
     pub leaves_core: bool,
     pub dumpable: u32,
     pub no_new_privileges: bool,
+    /// Operations that its filters rule out, a bit each.
+    pub refused: u64,
+    /// A thread of it has filters, or had.
+    pub filtered: bool,
     pub beginning: Beginning,
     /// The program that begins is to be told to be careful.
     pub careful: bool,
@@ -340,6 +348,8 @@ impl Process {
         self.leaves_core = false;
         self.dumpable = from.dumpable;
         self.no_new_privileges = from.no_new_privileges;
+        self.refused = 0;
+        self.filtered = false;
         self.beginning = Beginning::Over;
         self.root = from.root;
         self.cgroup = from.cgroup;

@@ -232,6 +232,7 @@ impl<S: System> Manager<S> {
             .threads
             .iter()
             .fold(process.queue.pending(), |all, t| all | t.queue.pending());
+        let (mode, filters) = process.filters();
         let mut status = Status {
             pid: process.pid,
             ppid: parent,
@@ -245,6 +246,8 @@ impl<S: System> Manager<S> {
             creds: process.creds,
             nice: process.scheduling.nice,
             no_new_privileges: process.no_new_privileges as u32,
+            filter_mode: mode.word() as u32,
+            filters,
             cpu,
             child_cpu: process.child_cpu,
             start: process.start,

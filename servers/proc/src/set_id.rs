@@ -7,7 +7,7 @@
 use crate::boot::{block, HEAD};
 use crate::dispatch::Outcome;
 use crate::manager::{done, Manager};
-use crate::process::{Beginning, Held, Root, Thread};
+use crate::process::{Beginning, Root, Thread};
 use crate::signal::{Queue, SIGKILL};
 use crate::system::{Domain, Errno, Slots, Start, System};
 use crate::table::Slot;
@@ -97,6 +97,7 @@ impl<S: System> Manager<S> {
             .thread(caller)
             .map(|thread| core::mem::take(&mut thread.queue))
             .unwrap_or_default();
+        let filters = process.filters_of(caller);
         let old = core::mem::replace(&mut process.domain, domain);
         process.cpu += self.system.cpu(old);
         self.forget_threads(slot);
@@ -105,6 +106,7 @@ impl<S: System> Manager<S> {
         self.domains.set(domain.id, slot);
         self.threads.set(id, slot);
         self.move_in(slot, id, scheduling, queue);
+        self.filter_first(slot, filters);
         let before = self.processes[slot].creds.permitted;
         self.executes(slot, texts);
         let process = &mut self.processes[slot];
@@ -133,16 +135,8 @@ impl<S: System> Manager<S> {
         queue: Queue,
     ) {
         let process = &mut self.processes[slot];
-        process.threads.push(Thread {
-            id,
-            tid: process.pid,
-            scheduling,
-            held: Held::Nothing,
-            token: 0,
-            queue,
-            traced: None,
-            frozen: false,
-        });
+        let thread = Thread::new(id, process.pid, scheduling);
+        process.threads.push(Thread { queue, ..thread });
     }
 
     /// Everything that the new domain has before it runs; its first thread.

@@ -6,6 +6,7 @@ static ALLOCATOR: cairn_failing::Failing = cairn_failing::Failing;
 mod bandwidth;
 mod cpu_timers;
 mod files;
+mod filters;
 mod invariants;
 mod jobs;
 mod life;

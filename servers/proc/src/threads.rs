@@ -49,7 +49,8 @@ impl<S: System> Manager<S> {
             }
         };
         let uid = process_uid(self, slot);
-        let thread = Thread::new(id, tid, scheduling);
+        let filters = self.processes[slot].filters_of(by);
+        let thread = Thread::new(id, tid, scheduling).filtered_as(filters);
         self.processes[slot].threads.push(thread);
         self.threads.set(id, slot);
         self.count_user(uid, 1);

@@ -355,8 +355,7 @@ impl<S: System> Manager<S> {
         });
         process.traced += 1;
         if process.traced == 1 {
-            let domain = process.domain;
-            self.system.turn(domain, self.entries, true);
+            self.turn(of);
         }
         Ok(())
     }
@@ -676,9 +675,8 @@ impl<S: System> Manager<S> {
             .retain(|other| *other != tid);
         let process = &mut self.processes[of];
         process.traced -= 1;
-        let domain = process.domain;
         if process.traced == 0 && process.alive() {
-            self.system.turn(domain, self.entries, false);
+            self.turn(of);
         }
         if self.processes[of].stopped.is_some() && self.processes[of].alive() {
             self.freeze_thread(of, at);

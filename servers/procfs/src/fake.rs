@@ -80,6 +80,8 @@ impl System for Fake {
             creds: user(1000),
             nice: -5,
             no_new_privileges: 0,
+            filter_mode: 0,
+            filters: 0,
             cpu: 1_230_000_000,
             child_cpu: 450_000_000,
             start: 2_500_000_000,

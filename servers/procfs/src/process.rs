@@ -162,9 +162,9 @@ pub fn status<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<(
         out,
         "Threads:\t{}\nSigQ:\t0/7823\nSigPnd:\t0000000000000000\nShdPnd:\t{:016x}\nSigBlk:\t0000000000000000\n\
          SigIgn:\t{:016x}\nSigCgt:\t{:016x}\nCapInh:\t{:016x}\nCapPrm:\t{:016x}\n\
-         CapEff:\t{:016x}\nCapBnd:\t{:016x}\nCapAmb:\t{:016x}\nNoNewPrivs:\t{}\nSeccomp:\t0\n",
+         CapEff:\t{:016x}\nCapBnd:\t{:016x}\nCapAmb:\t{:016x}\nNoNewPrivs:\t{}\nSeccomp:\t{}\nSeccomp_filters:\t{}\n",
         it.threads, it.pending, it.ignored, it.caught, c.inheritable, c.permitted, c.effective, c.bounding, c.ambient,
-        it.no_new_privileges,
+        it.no_new_privileges, it.filter_mode, it.filters,
     );
     let _ = writeln!(
         out,

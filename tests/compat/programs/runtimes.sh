@@ -25,7 +25,7 @@ perl)
     check 'sort' perl -e '$x = 1; @a = map { $x = ($x * 69069 + 1) % 2**31 } 1..50000; @b = sort { $a <=> $b } @a; print "$b[0] $b[-1] $#b\n"'
     check 'regular expressions' perl -e '$_ = "a1b22c333"; print join "|", /(\d+)/g; s/(\w)(\d+)/$2$1/g; print; print "x" =~ /^(?<n>x)(?{ print 7 })$/, $+{n}, "\n"'
     check 'threads of its own' perl -e 'use threads; print join(" ", map { $_->join } map { my $n = $_; threads->create(sub { $n * $n }) } 1..6), "\n"'
-    check 'select' perl -e 'pipe R, W; vec($r, fileno R, 1) = 1; print select($a = $r, undef, undef, 0.1), "\n"; syswrite W, "x"; print select($a = $r, undef, undef, 1), "\n"'
+    check 'select' perl -e 'pipe R, W; vec($r, fileno R, 1) = 1; print scalar(select($a = $r, undef, undef, 0.1)), "\n"; syswrite W, "x"; print scalar(select($a = $r, undef, undef, 1)), "\n"'
     check 'time' perl -MTime::HiRes=sleep,time -e '$t = time; sleep 0.2; print time - $t >= 0.2 ? "so\n" : "not\n"; print scalar gmtime 1e9'
     check 'statuses' perl -e 'system "kill -15 \$\$"; print $? & 127, "\n"; system "/nothing"; print $?, "\n"; exec "/nothing" or print "$!\n"; exit 77'
     check 'memory' perl -e '$x = "y" x 50_000_000; print length $x; %h = map { $_ => 1 } 1..100000; print scalar keys %h'

@@ -33,7 +33,11 @@ pub fn exit_group(f: &mut Frame) -> Result<u64> {
 }
 
 pub fn exit(f: &mut Frame) -> Result<u64> {
-    let code = f.arg(0) & 0xff;
+    leave(f.arg(0) & 0xff)
+}
+
+/// End this thread, and with the last one the process.
+pub fn leave(code: u64) -> ! {
     let area = area();
     let process = process();
     let mut state = process.state();

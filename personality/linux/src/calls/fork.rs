@@ -332,6 +332,7 @@ fn new_thread(f: &mut Frame, wish: &Wish) -> Result<u64> {
     child.set_frame(&child_frame(f, wish));
     child.save_fpu();
     child.peer.mask.store(parent.mask(), Ordering::Relaxed);
+    parent.pass_filters(child);
     // From the second thread on every thread's name in the nucleus is known to the others.
     own_id(parent);
     let words = [

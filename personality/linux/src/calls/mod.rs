@@ -40,6 +40,7 @@ pub mod ptrace;
 pub mod random;
 pub mod resolve;
 pub mod scheduling;
+pub mod seccomp;
 pub mod socket_options;
 pub mod sockets;
 pub mod spaces;

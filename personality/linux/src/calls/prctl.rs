@@ -1,5 +1,6 @@
 //! prctl(2).
 
+use super::seccomp;
 use crate::errno::{Result, EINVAL, EPERM};
 use crate::machine::area::{process, Frame};
 use crate::machine::request::Request;
@@ -15,6 +16,7 @@ const SET_DUMPABLE: u64 = 4;
 const SET_NAME: u64 = 15;
 const GET_NAME: u64 = 16;
 const GET_SECCOMP: u64 = 21;
+const SET_SECCOMP: u64 = 22;
 const SET_TIMERSLACK: u64 = 29;
 const GET_TIMERSLACK: u64 = 30;
 const SET_CHILD_SUBREAPER: u64 = 36;
@@ -48,7 +50,12 @@ pub fn prctl(f: &mut Frame) -> Result<u64> {
         // A change of ids changes it.
         GET_DUMPABLE => ask(option, 0).map(|r| r[0]),
         SET_DUMPABLE if argument <= 1 => ask(option, argument).map(|r| r[0]),
-        GET_SECCOMP => Ok(0),
+        GET_SECCOMP => Ok(seccomp::mode()),
+        SET_SECCOMP => match argument {
+            seccomp::MODE_STRICT => seccomp::strict(),
+            seccomp::MODE_FILTER => seccomp::set_filter(0, f.arg(2)),
+            _ => Err(EINVAL),
+        },
         CAP_AMBIENT if f.arg(3) != 0 || f.arg(4) != 0 => Err(EINVAL),
         GET_KEEPCAPS | SET_KEEPCAPS | CAPBSET_READ | CAPBSET_DROP | GET_SECUREBITS
         | SET_SECUREBITS | CAP_AMBIENT => Request::new(&[proc::PRCTL, option, argument, f.arg(2)])

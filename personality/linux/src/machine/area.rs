@@ -13,6 +13,7 @@ use super::fpu;
 use super::gate;
 use super::lock::Lock;
 use crate::calls::poll_set::PollSet;
+use crate::filter::Known;
 use crate::process::{Peer, Process};
 use crate::signal::ThreadSignals;
 use alloc::alloc::{alloc, dealloc, Layout};
@@ -168,6 +169,9 @@ pub struct ThreadArea {
     pub traced: Cell<u64>,
     /// `proc` said that there is something to stop for.
     pub stop_wanted: Cell<bool>,
+    /// Filters of system calls, as of so many times that a thread gave its own to all.
+    pub filters: RefCell<Known>,
+    pub filters_given: Cell<u32>,
     registers: UnsafeCell<Registers>,
 }
 
@@ -354,6 +358,8 @@ impl ThreadArea {
             arena: Cell::new(arena),
             traced: Cell::new(0),
             stop_wanted: Cell::new(false),
+            filters: RefCell::default(),
+            filters_given: Cell::new(process.filters_given.load(Ordering::Relaxed)),
             registers: UnsafeCell::new(Registers::default()),
         };
         // SAFETY: `me` lies in the block, is aligned to 64, and nothing refers to it yet.

@@ -1,6 +1,6 @@
 //! `struct rt_sigframe` of Linux x86-64, as words: return address, `ucontext`, `siginfo`. (Layout: arch/x86/include/uapi/asm/sigcontext.h, ucontext.h, the x86-64 psABI for the red zone.)
 
-use super::{AltStack, Info, SIGCHLD};
+use super::{AltStack, Info, SIGCHLD, SIGSYS};
 use crate::machine::area::Frame;
 
 /// The whole frame in words, without the floating-point state that lies above it.
@@ -59,14 +59,16 @@ const fn halves(low: u32, high: u32) -> u64 {
 /// `siginfo_t`.
 #[inline]
 pub fn siginfo(info: &Info) -> [u64; 16] {
-    let (from, value) = if info.fault {
+    let (from, value) = if info.signal == SIGSYS && info.fault {
+        (info.address, info.value)
+    } else if info.fault {
         (info.address, 0)
     } else if info.signal == SIGCHLD && info.code > 0 {
         (halves(info.pid, info.uid), info.value & u32::MAX as u64)
     } else {
         (halves(info.pid, info.uid), info.value)
     };
-    let (signal, code) = (info.signal as u64, info.code as u32 as u64);
+    let (signal, code) = (halves(info.signal, info.errno), info.code as u32 as u64);
     [
         signal, code, from, value, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
     ]

@@ -18,6 +18,7 @@ pub const SIGBUS: u32 = 7;
 pub const SIGFPE: u32 = 8;
 pub const SIGKILL: u32 = 9;
 pub const SIGSEGV: u32 = 11;
+pub const SIGSYS: u32 = 31;
 pub const SIGPIPE: u32 = 13;
 pub const SIGCHLD: u32 = 17;
 pub const SIGCONT: u32 = 18;
@@ -61,6 +62,8 @@ pub mod sa {
 pub mod si {
     pub const USER: i32 = 0;
     pub const KERNEL: i32 = 0x80;
+    /// SYS_SECCOMP, of SIGSYS.
+    pub const SECCOMP: i32 = 1;
     pub const TIMER: i32 = -2;
     pub const TKILL: i32 = -6;
 }
@@ -79,6 +82,8 @@ pub struct Info {
     /// Vector and error code of an exception.
     pub vector: u64,
     pub error: u64,
+    /// si_errno.
+    pub errno: u32,
     /// An exception's: `address` counts instead of the sender.
     pub fault: bool,
     /// A timer's, which goes on when `proc` hears that this was taken.

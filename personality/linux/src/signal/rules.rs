@@ -2,9 +2,10 @@
 
 use super::{
     actions::Actions, bit, sa, Action, Info, SIGBUS, SIGCHLD, SIGFPE, SIGILL, SIGKILL, SIGSEGV,
-    SIGSTOP, SIGTRAP, SIG_DFL, SIG_IGN,
+    SIGSTOP, SIGSYS, SIGTRAP, SIG_DFL, SIG_IGN,
 };
 use crate::errno::{Errno, EINTR, RESTART, RESTART_ALWAYS, RESTART_NO_HANDLER};
+use crate::filter::ARCHITECTURE;
 use crate::machine::area::Exception;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,9 +88,13 @@ pub fn is_restart(rax: u64) -> Option<Errno> {
         .find(|e| e.value() == rax)
 }
 
+/// Not a processor's exception: a system call that a filter refuses. `error` is what the filter says, `detail` the number.
+pub const CALL_REFUSED: u64 = 0x100;
+
 /// The signal of an exception (Intel SDM volume 3, chapter 6; Linux's traps.c for the codes).
 pub fn of_exception(exception: &Exception) -> Info {
     let (signal, code, address) = match exception.vector {
+        CALL_REFUSED => (SIGSYS, super::si::SECCOMP, exception.address),
         0 => (SIGFPE, 1, exception.address),
         1 => (SIGTRAP, 2, exception.address),
         3 => (SIGTRAP, super::si::KERNEL, 0),
@@ -104,12 +109,16 @@ pub fn of_exception(exception: &Exception) -> Info {
         17 => (SIGBUS, 1, exception.address),
         _ => (SIGSEGV, super::si::KERNEL, 0),
     };
+    let refused = exception.vector == CALL_REFUSED;
+    let call = exception.detail as u32 as u64 | u64::from(ARCHITECTURE) << 32;
     Info {
         signal,
         code,
         address,
         vector: exception.vector,
         error: exception.error,
+        errno: if refused { exception.error as u32 } else { 0 },
+        value: if refused { call } else { 0 },
         fault: true,
         ..Info::default()
     }
@@ -176,5 +185,17 @@ mod tests {
         assert_eq!(e(0, 0), (SIGFPE, 1));
         assert_eq!(e(6, 0), (SIGILL, 2));
         assert_eq!(e(13, 0), (SIGSEGV, 0x80));
+        let refused = of_exception(&Exception {
+            vector: CALL_REFUSED,
+            error: 7,
+            address: 8,
+            detail: 39,
+        });
+        let call = 39 | u64::from(ARCHITECTURE) << 32;
+        assert_eq!(
+            (refused.signal, refused.code, refused.errno),
+            (SIGSYS, 1, 7)
+        );
+        assert_eq!((refused.address, refused.value), (8, call));
     }
 }

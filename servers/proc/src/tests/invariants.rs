@@ -52,7 +52,9 @@ pub fn check(w: &World) {
         assert_eq!(domain.label, p.label());
         let traced = p.threads.iter().filter(|t| t.traced.is_some()).count();
         assert_eq!(p.traced as usize, traced);
-        assert_eq!(domain.traced, traced != 0);
+        let filtered = p.threads.iter().any(|t| t.filters.is_some());
+        assert!(p.filtered || !filtered && p.refused == 0);
+        assert_eq!(domain.traced, traced != 0 || p.filtered);
         for t in p.threads.iter() {
             assert!(domain.threads.contains(&t.id));
             assert_eq!(m.threads.get(t.id), slot);
