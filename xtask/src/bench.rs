@@ -519,7 +519,11 @@ fn may_be_there(operations: &[String], source: &str, budgets: &Budgets) -> Resul
                 .keys()
                 .any(|name| name.starts_with(operation.as_str()));
         if !known {
-            bail!("no operation's name begins with {operation:?} (for the nucleus's own there is `./cairn bench {}`)", nucleus::WORD);
+            let nucleus = nucleus::WORD;
+            if nucleus::may_be_there(std::slice::from_ref(operation)).is_ok() {
+                bail!("{operation:?} is a row of the nucleus's own table: `./cairn bench {nucleus} {operation}`");
+            }
+            bail!("no operation's name begins with {operation:?}; `./cairn bench` and `./cairn bench {nucleus}` show all");
         }
     }
     Ok(())

@@ -214,7 +214,7 @@ pub enum Accel {
 #[derive(Args, Clone, Debug)]
 pub struct Machine {
     /// Number of processors
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = cores)]
     pub smp: u32,
     /// Memory, in QEMU's notation [default: 256M, or 512M with a Debian root]
     #[arg(long, value_name = "SIZE", value_parser = memory)]
@@ -381,12 +381,7 @@ pub struct Exec {
     #[arg(long = "env", value_name = "NAME=VALUE")]
     pub env: Vec<String>,
     /// The command and its arguments
-    #[arg(
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "CMD"
-    )]
+    #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
     pub command: Vec<std::ffi::OsString>,
 }
 
@@ -407,12 +402,7 @@ pub struct Trace {
     #[arg(long, value_name = "KIB", default_value_t = 8192, value_parser = clap::value_parser!(u32).range(4..=262_144))]
     pub size: u32,
     /// The command and its arguments
-    #[arg(
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "CMD"
-    )]
+    #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
     pub command: Vec<std::ffi::OsString>,
 }
 
@@ -462,7 +452,7 @@ pub struct Test {
     #[arg(long)]
     pub fresh: bool,
     /// Number of processors of Cairn's machines (those in which the nucleus is one of a kind, as in `image` and `entrance`, have one)
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = cores)]
     pub smp: u32,
     /// Only the suites of programs and `native`, in deterministic mode, and in the end how long interrupts were off at most (in guest instructions), in what and during which program
     #[arg(long)]
@@ -500,7 +490,7 @@ pub struct Stress {
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub minutes: u64,
     /// Number of processors
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = cores)]
     pub smp: u32,
     /// Programs at the same time
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u64).range(1..=64))]
@@ -571,7 +561,7 @@ pub struct Bench {
     #[arg(long, value_enum)]
     pub system: Option<System>,
     /// With `disk`: processor cores of the machines
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=8))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = cores)]
     pub smp: u32,
 }
 
@@ -640,6 +630,16 @@ fn pair(text: &str) -> Result<Pair, String> {
     }
 }
 
+/// As many as the nucleus uses (docs/CAVEATS.md).
+const MOST_CORES: u32 = 8;
+
+fn cores(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(number @ 1..=MOST_CORES) => Ok(number),
+        _ => Err(format!("a machine has 1 to {MOST_CORES} processors")),
+    }
+}
+
 fn memory(text: &str) -> Result<String, String> {
     let digits = text.trim_end_matches(['K', 'M', 'G', 'k', 'm', 'g']);
     if text.len() - digits.len() > 1 || digits.parse::<u64>().is_err() {
@@ -685,7 +685,34 @@ mod tests {
     }
 
     #[test]
+    fn a_command_begins_behind_the_options() {
+        let read = |line: &str| Cli::try_parse_from(line.split(' '));
+        for line in [
+            "cairn exec ls -l",
+            "cairn exec --smp 2 -- ls --no-such",
+            "cairn trace --callers -- ls -l -- x",
+        ] {
+            let command = match read(line).map(|cli| cli.command) {
+                Ok(Command::Exec(exec)) => exec.command,
+                Ok(Command::Trace(trace)) => trace.command,
+                other => panic!("{line}: {:?}", other.err()),
+            };
+            assert_eq!(command[0], "ls");
+        }
+        for line in [
+            "cairn exec --no-such -- cat",
+            "cairn trace --no-such -- cat",
+        ] {
+            let said = read(line).err().unwrap().to_string();
+            assert!(said.contains("unexpected argument '--no-such'"), "{said}");
+        }
+    }
+
+    #[test]
     fn values_are_checked() {
+        assert_eq!(cores("8"), Ok(8));
+        assert!(cores("9").is_err());
+        assert!(cores("0").is_err());
         assert_eq!(pair("a:b:/c").unwrap().first, "a:b");
         assert!(pair("a").is_err());
         assert!(pair("a:").is_err());

@@ -3,7 +3,7 @@
 //! Three threads: the caller's; one that reads the link (data and credit); one that sends standard input while a command runs. The reader never
 //! waits for the others to send, so credit always arrives. Every wait of the caller ends: by an answer, by the machine's end, by a panic in the log, or by time.
 
-use crate::cli::Machine;
+use crate::cli::{Accel, Machine};
 use crate::image;
 use crate::log::Log;
 use crate::machine::{self, Boot};
@@ -143,6 +143,7 @@ pub struct Guest {
     events: Receiver<Event>,
     pub log: Log,
     socket: PathBuf,
+    accel: Accel,
     booted: bool,
     /// The guest's time stamp at the first line of its first process: in deterministic mode, instructions since the machine was switched on.
     pub boot_ticks: u64,
@@ -215,6 +216,7 @@ impl Guest {
             events,
             log: Log::follow(&boot.kernel_log(), machine.verbose),
             socket,
+            accel: machine.accel,
             booted: false,
             boot_ticks: 0,
             boot,
@@ -402,10 +404,7 @@ impl Guest {
         let why = match (self.log.panic(), self.log.last_line()) {
             (Some(text), _) => text.to_string(),
             (None, Some(line)) => format!("it ended without a word; last log line: {line}"),
-            (None, None) => match self.qemu_said() {
-                Some(said) => format!("it ended without a word; QEMU says: {said}"),
-                None => "it ended without a word, and its log is empty".to_string(),
-            },
+            (None, None) => machine::silent_end(self.accel, self.qemu_said().as_deref()),
         };
         match self.booted {
             true => Failure::Crashed(why),

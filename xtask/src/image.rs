@@ -139,6 +139,24 @@ fn read(path: &Path) -> Result<Vec<u8>> {
     fs::read(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
+/// How faults begin that say themselves on which line they are.
+const IN_TEXT: &str = "TOML parse error";
+
+/// A manifest's fault with its file, and with the line that names the component it speaks of, where the text has it.
+fn at_line(file: &Path, text: &str, why: &str) -> String {
+    let component = why.split('`').skip(1).step_by(2).find_map(|word| {
+        let name = format!("name = \"{word}\"");
+        text.lines()
+            .position(|line| line.trim_start().starts_with(&name))
+    });
+    match component {
+        Some(line) if !why.starts_with(IN_TEXT) => {
+            format!("{}: line {}: {why}", file.display(), line + 1)
+        }
+        _ => format!("{}: {why}", file.display()),
+    }
+}
+
 /// Cairn's manifest for a machine, with the lines of `--with`: the text, and what it says.
 pub fn manifest(machine: &Machine) -> Result<(String, Manifest)> {
     let with = machine.with.as_deref();
@@ -150,7 +168,7 @@ pub fn manifest(machine: &Machine) -> Result<(String, Manifest)> {
         let own = text(with)?;
         return match cairn_manifest::parse(&own) {
             Ok(parsed) => Ok((own, parsed)),
-            Err(invalid) => anyhow::bail!("{}: {}", with.display(), invalid.0),
+            Err(invalid) => anyhow::bail!("{}", at_line(with, &own, &invalid.0)),
         };
     }
     let mut manifest = composition::with_devices(&standard, machine)?;
@@ -164,9 +182,14 @@ pub fn manifest(machine: &Machine) -> Result<(String, Manifest)> {
             None => anyhow::bail!("the manifest is wrong: {}", invalid.0),
             // The same text with the user's lines in front, so that their numbers are those of the file.
             Some(with) => {
-                let own = format!("{}\n{standard}", text(with)?);
-                let told = cairn_manifest::parse(&own).err().unwrap_or(invalid);
-                anyhow::bail!("{}: {}", with.display(), told.0)
+                let own = text(with)?;
+                let together = format!("{own}\n{standard}");
+                // Of two that cannot be together the user's is the one to change: the usual order tells it. Lines of the text are right in the other one only.
+                let why = match cairn_manifest::parse(&together) {
+                    Err(told) if invalid.0.starts_with(IN_TEXT) => told.0,
+                    _ => invalid.0,
+                };
+                anyhow::bail!("{}", at_line(with, &own, &why))
             }
         },
     }
@@ -213,4 +236,25 @@ pub fn cairn(system: &System, machine: &Machine) -> Result<Archive> {
     }
     archive.file("cairn/system.toml", 0o644, manifest.into_bytes());
     Ok(archive)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manifests_fault_has_its_file_and_line() {
+        let text = "# mine\n[[component]]\nname = \"mine\"\n";
+        let told = |why: &str| at_line(Path::new("my.toml"), text, why);
+        assert_eq!(
+            told("component `mine`: interrupt 4 is `uart0`'s"),
+            "my.toml: line 3: component `mine`: interrupt 4 is `uart0`'s"
+        );
+        assert_eq!(
+            told("component `uart0`: x"),
+            "my.toml: component `uart0`: x"
+        );
+        let parser = "TOML parse error at line 7, `mine`";
+        assert_eq!(told(parser), format!("my.toml: {parser}"));
+    }
 }

@@ -100,6 +100,18 @@ impl Drop for Boot {
     }
 }
 
+/// Why a machine ended before its kernel wrote anything. `said`: QEMU's last line, if there is one.
+pub fn silent_end(accel: Accel, said: Option<&str>) -> String {
+    let said = match said {
+        Some(said) => format!("QEMU says: {said}"),
+        None => "its log is empty".to_string(),
+    };
+    match accel {
+        Accel::Kvm => format!("--accel kvm does not work on this computer; without it the machine is emulated ({said})"),
+        Accel::Tcg => format!("it ended without a word; {said}"),
+    }
+}
+
 /// QEMU's command line up to the serial ports, which the caller adds (first the console, then the link to the host).
 pub fn qemu(boot: &Boot, machine: &Machine, deterministic: bool, words: &str) -> Result<Command> {
     // QEMU must not outlive this process, however that ends. (setpriv is part of util-linux, which every Debian has.)
@@ -206,4 +218,20 @@ fn devices(machine: &Machine) -> Result<Vec<String>> {
 /// A path inside one of QEMU's option strings, where a comma must be doubled.
 pub fn option_path(before: &str, path: &Path) -> String {
     format!("{before}{}", path.display().to_string().replace(',', ",,"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_silent_end_says_what_to_do() {
+        let kvm = silent_end(Accel::Kvm, Some("failed to set MSR 0x10a"));
+        assert!(kvm.starts_with(
+            "--accel kvm does not work on this computer; without it the machine is emulated"
+        ));
+        assert!(kvm.ends_with("(QEMU says: failed to set MSR 0x10a)"));
+        let tcg = silent_end(Accel::Tcg, None);
+        assert_eq!(tcg, "it ended without a word; its log is empty");
+    }
 }

@@ -1,6 +1,6 @@
 //! `./cairn run`: a machine on this terminal.
 
-use crate::cli::{self, System};
+use crate::cli::{self, Accel, System};
 use crate::link::Net;
 use crate::log::Log;
 use crate::machine::{self, Boot};
@@ -173,6 +173,12 @@ pub fn run(arguments: &cli::Run) -> Result<u8> {
     match status.code() {
         Some(0) => Ok(0),
         _ if status.success() => Ok(0),
+        _ if log.last_line().is_none() && machine.accel == Accel::Kvm => {
+            // QEMU's own words are on this terminal.
+            let why = machine::silent_end(machine.accel, Some("what stands above"));
+            eprintln!("cairn: the machine did not boot: {why}");
+            Ok(verdict::NO_BOOT)
+        }
         code => {
             eprintln!(
                 "cairn: the machine ended with QEMU's status {code:?} (logs: {})",

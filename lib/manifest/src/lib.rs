@@ -331,6 +331,32 @@ impl Manifest {
         Ok(())
     }
 
+    /// An interrupt line is one component's, or all that have it say that they share it.
+    fn check_interrupts(&self) -> Result<(), Invalid> {
+        let mut taken: BTreeMap<u32, (&str, bool)> = BTreeMap::new();
+        for component in &self.components {
+            for grant in component.portals.values() {
+                let Grant::Interrupt {
+                    interrupt, shared, ..
+                } = grant
+                else {
+                    continue;
+                };
+                let owner = (component.name.as_str(), *shared);
+                match taken.insert(*interrupt, owner) {
+                    Some((other, others)) if !(others && *shared) => {
+                        return Err(Invalid(format!(
+                            "component `{}`: interrupt {interrupt} is `{other}`'s; both may have it if both lines say `shared = true`",
+                            component.name
+                        )));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn check(&self) -> Result<(), Invalid> {
         for (i, component) in self.components.iter().enumerate() {
             let name = &component.name;
@@ -346,6 +372,7 @@ impl Manifest {
                 .check(self)
                 .map_err(|Invalid(why)| Invalid(format!("component `{name}`: {why}")))?;
         }
+        self.check_interrupts()?;
         for (i, line) in self.filesystems.iter().enumerate() {
             let kind = &line.kind;
             if kind.is_empty() || kind.len() > 8 || kind.contains([':', ',', ' ']) {
@@ -787,6 +814,29 @@ mod tests {
             "[[filesystem]]\ntype = \"x\"\nbinary = \"/x\"\npriority = 1\ndisks = [\"sda\"]\n";
         let Invalid(why) = parse(&format!("{SMALL}\n{absent}")).unwrap_err();
         assert!(why.contains("sda"), "{why}");
+    }
+
+    #[test]
+    fn an_interrupt_line_has_one_owner_or_is_shared() {
+        let system = |first: &str, second: &str| {
+            let uart = SMALL.replace("interrupt = 4", first);
+            let line = format!("{{ irq = {{ {second} }} }}");
+            parse(&format!("{uart}\n[[component]]\nname = \"timer\"\nbinary = \"/x\"\npriority = 1\nportals = {line}\n"))
+        };
+        let shared = "interrupt = 4, shared = true";
+        assert!(system(shared, shared).is_ok());
+        assert!(system("interrupt = 4", "interrupt = 5").is_ok());
+        for (first, second) in [
+            ("interrupt = 4", "interrupt = 4"),
+            ("interrupt = 4", shared),
+            (shared, "interrupt = 4"),
+        ] {
+            let Invalid(why) = system(first, second).unwrap_err();
+            assert!(
+                why.starts_with("component `timer`: interrupt 4 is `uart`'s"),
+                "{why}"
+            );
+        }
     }
 
     #[test]

@@ -205,7 +205,7 @@ pub fn may_be_there(names: &[String]) -> Result<()> {
     for name in names {
         let is_known = known.iter().any(|row| row.starts_with(name.as_str()));
         if !is_known && !source.contains(&format!("\"{name}")) {
-            bail!("no row's name begins with {name:?}");
+            bail!("no row's name begins with {name:?}; `./cairn bench {WORD}` shows all");
         }
     }
     Ok(())
