@@ -30,8 +30,10 @@ pub(super) fn exists(pid: u64) -> Result<()> {
     if pid == 0 || pid == process().pid() as u64 || pid == area().tid() as u64 {
         return Ok(());
     }
-    Request::new(&[proc::IDS, pid])
-        .call(linux_slot::PROC)
+    // (A zombie is a process, and has no thread that is scheduled.)
+    let there = |operation| Request::new(&[operation, pid]).call(linux_slot::PROC);
+    there(proc::IDS)
+        .or_else(|_| there(proc::GETSCHEDULER))
         .map(|_| ())
         .map_err(|_| ESRCH)
 }
