@@ -1,12 +1,14 @@
-//! Programs of the classic Berkeley packet filter, as seccomp(2) takes them: check, run, and what a program answers whatever its unknown data are.
+//! Programs of the classic Berkeley packet filter, as seccomp(2) and SO_ATTACH_FILTER take them: check, run, and what a program answers whatever its unknown
+//! data are.
 //!
-//! The instructions are those of McCanne and Jacobson, "The BSD Packet Filter" (USENIX 1993). A checked program ends: jumps lead forward only, and its last
+//! The instructions are those of McCanne and Jacobson, "The BSD Packet Filter" (USENIX 1993), and of Linux's `Documentation/networking/filter.rst`. A checked program ends: jumps lead forward only, and its last
 //! instruction returns.
 #![no_std]
 
 extern crate alloc;
 
 use alloc::vec;
+use alloc::vec::Vec;
 
 /// Most instructions of one program.
 pub const MOST: usize = 4096;
@@ -56,6 +58,7 @@ enum Arithmetic {
     Sub,
     Mul,
     Div,
+    Mod,
     Or,
     And,
     ShiftLeft,
@@ -73,7 +76,9 @@ enum Test {
 
 #[derive(Clone, Copy)]
 enum Operation {
-    LoadData,
+    LoadData(u8),
+    LoadIndexed(u8),
+    LoadHeaderLength,
     LoadConstant,
     LoadMemory,
     LoadLength,
@@ -92,7 +97,7 @@ enum Operation {
     ToA,
 }
 
-/// What a code means; nothing of those that are for packets only.
+/// What a code means.
 fn decode(code: u16) -> Option<Operation> {
     use Arithmetic::*;
     use Operand::*;
@@ -100,7 +105,13 @@ fn decode(code: u16) -> Option<Operation> {
     let operand = if code & 8 == 0 { K } else { X };
     Some(match code {
         0x00 => LoadConstant,
-        0x20 => LoadData,
+        0x20 => LoadData(4),
+        0x28 => LoadData(2),
+        0x30 => LoadData(1),
+        0x40 => LoadIndexed(4),
+        0x48 => LoadIndexed(2),
+        0x50 => LoadIndexed(1),
+        0xb1 => LoadHeaderLength,
         0x60 => LoadMemory,
         0x80 => LoadLength,
         0x01 => LoadXConstant,
@@ -116,6 +127,7 @@ fn decode(code: u16) -> Option<Operation> {
         0x54 | 0x5c => Compute(And, operand),
         0x64 | 0x6c => Compute(ShiftLeft, operand),
         0x74 | 0x7c => Compute(ShiftRight, operand),
+        0x94 | 0x9c => Compute(Mod, operand),
         0xa4 | 0xac => Compute(Xor, operand),
         0x84 => Negate,
         0x05 => Always,
@@ -131,14 +143,36 @@ fn decode(code: u16) -> Option<Operation> {
     })
 }
 
-/// May this program be run over data of `length` bytes? (Linux refuses with EINVAL what this refuses.)
-pub fn is_valid(program: &[Instruction], length: u32) -> bool {
+/// What a program is asked about.
+#[derive(Clone, Copy)]
+pub enum About {
+    /// System calls: so many bytes, in words.
+    Call(u32),
+    Frames,
+}
+
+/// Where data come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub at: u32,
+    /// X, of an indexed load.
+    pub index: Option<u32>,
+    /// Bytes: 1, 2, 4.
+    pub size: u8,
+}
+
+/// Is this a program for that? (Linux refuses with EINVAL what this refuses; so does a lack of memory.)
+pub fn is_valid(program: &[Instruction], about: About) -> bool {
     if program.is_empty() || program.len() > MOST {
         return false;
     }
     // Which words of memory have surely been written when an instruction is reached.
     let mut written = 0u16;
-    let mut at_target = vec![u16::MAX; program.len()];
+    let mut at_target = Vec::new();
+    if at_target.try_reserve_exact(program.len()).is_err() {
+        return false;
+    }
+    at_target.resize(program.len(), u16::MAX);
     for (at, instruction) in program.iter().enumerate() {
         let Some(operation) = decode(instruction.code) else {
             return false;
@@ -153,7 +187,16 @@ pub fn is_valid(program: &[Instruction], length: u32) -> bool {
             _ => false,
         };
         let good = match operation {
-            Operation::LoadData => k % 4 == 0 && k < length,
+            Operation::LoadData(size) => match about {
+                About::Call(length) => size == 4 && k % 4 == 0 && k < length,
+                About::Frames => true,
+            },
+            Operation::LoadIndexed(_)
+            | Operation::LoadHeaderLength
+            | Operation::Compute(Arithmetic::Mod, Operand::X) => matches!(about, About::Frames),
+            Operation::Compute(Arithmetic::Mod, Operand::K) => {
+                matches!(about, About::Frames) && k != 0
+            }
             Operation::Store | Operation::StoreX => {
                 written |= 1u16.checked_shl(k).unwrap_or(0);
                 (k as usize) < WORDS
@@ -184,6 +227,12 @@ pub fn is_valid(program: &[Instruction], length: u32) -> bool {
     }
     let last = program.last().map(|last| last.code);
     matches!(last, Some(0x06 | 0x16))
+}
+
+enum Loaded {
+    Word(u32),
+    Unknown,
+    Nothing,
 }
 
 /// A value that is known, or may be any.
@@ -235,6 +284,7 @@ fn compute(arithmetic: Arithmetic, a: u32, b: u32) -> Option<u32> {
         Arithmetic::Sub => a.wrapping_sub(b),
         Arithmetic::Mul => a.wrapping_mul(b),
         Arithmetic::Div => a.checked_div(b)?,
+        Arithmetic::Mod => a.checked_rem(b)?,
         Arithmetic::Or => a | b,
         Arithmetic::And => a & b,
         Arithmetic::ShiftLeft => a.wrapping_shl(b),
@@ -255,15 +305,38 @@ fn holds(test: Test, a: u32, b: u32) -> bool {
 fn step(
     instruction: &Instruction,
     registers: &mut Registers,
-    load: &impl Fn(u32) -> Value,
+    load: &impl Fn(Place) -> Loaded,
     length: u32,
 ) -> Next {
     let k = instruction.k;
     let word = k as usize % WORDS;
+    // Beyond the data: the answer is 0.
+    let place = |index, size| match load(Place { at: k, index, size }) {
+        Loaded::Word(word) => Ok(Some(word)),
+        Loaded::Unknown => Ok(None),
+        Loaded::Nothing => Err(Next::Returned(Some(0))),
+    };
+    let got = |got: Result<Value, Next>, register: &mut Value| match got {
+        Ok(value) => {
+            *register = value;
+            Next::Following
+        }
+        Err(next) => next,
+    };
     match decode(instruction.code) {
         None => return Next::Returned(Some(0)),
         Some(operation) => match operation {
-            Operation::LoadData => registers.a = load(k),
+            Operation::LoadData(size) => return got(place(None, size), &mut registers.a),
+            Operation::LoadIndexed(size) => {
+                let Some(x) = registers.x else {
+                    return Next::Returned(None);
+                };
+                return got(place(Some(x), size), &mut registers.a);
+            }
+            Operation::LoadHeaderLength => {
+                let length = place(Some(0), 1).map(|byte| byte.map(|byte| (byte & 15) * 4));
+                return got(length, &mut registers.x);
+            }
             Operation::LoadConstant => registers.a = Some(k),
             Operation::LoadMemory => registers.a = registers.memory[word],
             Operation::LoadLength => registers.a = Some(length),
@@ -284,7 +357,9 @@ fn step(
                         None => return Next::Returned(Some(0)),
                     },
                     // (By 0 perhaps: it is not known what is returned then.)
-                    (_, Some(0) | None) if matches!(arithmetic, Arithmetic::Div) => {
+                    (_, Some(0) | None)
+                        if matches!(arithmetic, Arithmetic::Div | Arithmetic::Mod) =>
+                    {
                         return Next::Returned(None)
                     }
                     _ => registers.a = None,
@@ -306,10 +381,10 @@ fn step(
     Next::Following
 }
 
-/// What a program that is valid for data of `length` bytes answers; `load` gives the word at an offset.
-pub fn run(program: &[Instruction], load: impl Fn(u32) -> u32, length: u32) -> u32 {
+/// What a valid program answers about data of `length` bytes, of which `load` gives what lies at a place, if that is within them.
+pub fn run(program: &[Instruction], load: impl Fn(Place) -> Option<u32>, length: u32) -> u32 {
     let mut registers = Registers::FIRST;
-    let known = |at| Some(load(at));
+    let known = |place| load(place).map_or(Loaded::Nothing, Loaded::Word);
     let mut at = 0;
     while let Some(instruction) = program.get(at) {
         at += 1;
@@ -324,7 +399,7 @@ pub fn run(program: &[Instruction], load: impl Fn(u32) -> u32, length: u32) -> u
     0
 }
 
-/// Is everything that a valid program may answer `wanted`, whatever the data are of which `load` says nothing? An answer that is not known is not.
+/// Is everything that a program, valid for calls, may answer `wanted`, whatever the data are of which `load` says nothing? An answer that is not known is not.
 pub fn always(
     program: &[Instruction],
     load: impl Fn(u32) -> Value,
@@ -334,6 +409,7 @@ pub fn always(
     // What is known where an instruction is reached; nothing where none leads to it.
     let mut states = vec![None; program.len()];
     let mut first = Some(Registers::FIRST);
+    let load = |place: Place| load(place.at).map_or(Loaded::Unknown, Loaded::Word);
     // Jumps lead forward: all that reaches an instruction has been seen when its turn comes.
     for (at, instruction) in program.iter().enumerate() {
         let Some(mut registers) = first.take().or(states[at]) else {

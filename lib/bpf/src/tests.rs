@@ -1,6 +1,6 @@
 use super::*;
-use alloc::vec::Vec;
 
+const CALL: About = About::Call(64);
 const LD: u16 = 0x20;
 const RET: u16 = 0x06;
 const JEQ: u16 = 0x15;
@@ -21,8 +21,8 @@ fn jump(code: u16, k: u32, jump_true: u8, jump_false: u8) -> Instruction {
 }
 
 fn answer(program: &[Instruction], words: &[u32]) -> u32 {
-    assert!(is_valid(program, 64));
-    run(program, |at| words[at as usize / 4], 64)
+    assert!(is_valid(program, CALL));
+    run(program, |place| Some(words[place.at as usize / 4]), 64)
 }
 
 #[test]
@@ -89,13 +89,13 @@ fn what_is_refused() {
         &[op(0xffff, 0), good],
     ];
     for (at, program) in refused.iter().enumerate() {
-        assert!(!is_valid(program, 64), "{at}");
+        assert!(!is_valid(program, CALL), "{at}");
     }
-    assert!(is_valid(&[op(0x02, 0), op(0x60, 0), good], 64));
+    assert!(is_valid(&[op(0x02, 0), op(0x60, 0), good], CALL));
     let mut long = Vec::from([good; MOST]);
-    assert!(is_valid(&long, 64));
+    assert!(is_valid(&long, CALL));
     long.push(good);
-    assert!(!is_valid(&long, 64));
+    assert!(!is_valid(&long, CALL));
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn what_a_program_always_answers() {
         op(RET, 1),
         op(RET, 9),
     ];
-    assert!(is_valid(&program, 64));
+    assert!(is_valid(&program, CALL));
     let sure = |n: u32| always(&program, number(n), 64, refuses);
     assert_eq!([sure(4), sure(5), sure(10)], [false, false, true]);
     // What arithmetic with an unknown makes is unknown; a constant behind it is known.
@@ -158,7 +158,7 @@ fn what_is_sure_is_so() {
             ));
         }
         program.push(op(RET, random(3) as u32 * 4));
-        if !is_valid(&program, 64) {
+        if !is_valid(&program, CALL) {
             continue;
         }
         valid += 1;

@@ -13,7 +13,7 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use cairn_abi::layout::linux_slot;
-use cairn_bpf::Instruction;
+use cairn_bpf::{About, Instruction, Place};
 use cairn_idl::proc::{self, FilterMode, FilterOp, FILTER_BYTES};
 use core::sync::atomic::Ordering;
 
@@ -67,7 +67,7 @@ impl Filter {
 
     /// What they say of a call with these data.
     fn answer(&self, data: &[u32; 16]) -> u32 {
-        let load = |at: u32| data[at as usize / 4 % data.len()];
+        let load = |place: Place| data.get(place.at as usize / 4).copied();
         let strictness = |answer: u32| (answer & action::ALL) as i32;
         let mut answer = action::ALLOW;
         for filter in self.chain() {
@@ -129,7 +129,7 @@ fn fetch() -> Filters {
     for number in (0..count).rev() {
         let (length, ..) = read(number, &mut bytes);
         let program = decode(bytes.get(..length).unwrap_or_default());
-        if mode != FilterMode::Strict.word() && !cairn_bpf::is_valid(&program, DATA) {
+        if mode != FilterMode::Strict.word() && !cairn_bpf::is_valid(&program, About::Call(DATA)) {
             exit::die(SIGSYS)
         }
         let above = filters.take();

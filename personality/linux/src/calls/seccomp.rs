@@ -13,7 +13,7 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use cairn_abi::layout::linux_slot;
-use cairn_bpf::Instruction;
+use cairn_bpf::{About, Instruction};
 use cairn_idl::proc::{self, filter as kind, FilterOp};
 use core::sync::atomic::Ordering;
 
@@ -133,7 +133,7 @@ pub fn set_filter(flags: u64, filter: u64) -> Result<u64> {
     let mut bytes = vec![0; length * Instruction::BYTES];
     user::read_bytes(address, &mut bytes)?;
     let program = filter::decode(&bytes);
-    if !cairn_bpf::is_valid(&program, DATA) {
+    if !cairn_bpf::is_valid(&program, About::Call(DATA)) {
         return Err(EINVAL);
     }
     let above = own();

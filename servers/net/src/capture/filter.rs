@@ -1,27 +1,16 @@
-//! Filters of classic BPF (Linux's `Documentation/networking/filter.rst`; McCanne and Jacobson 1993), as SO_ATTACH_FILTER takes them.
-//!
-//! What always holds: jumps lead forwards only, so a filter ends after at most [`MOST`] steps; a load beyond the frame ends it with 0.
+//! Filters of classic BPF (Linux's `Documentation/networking/filter.rst`; McCanne and Jacobson 1993), as SO_ATTACH_FILTER takes them: where their loads lead ([`cairn_bpf`] has
+//! the rest).
 
 use alloc::vec::Vec;
+use cairn_bpf::{Instruction, Place};
 
-/// Most instructions, and bytes of one (`struct sock_filter`).
-pub const MOST: usize = 4096;
-pub const BYTES: usize = 8;
-/// Words of scratch memory.
-const MEMORY: usize = 16;
+pub use cairn_bpf::MOST;
+pub const BYTES: usize = Instruction::BYTES;
 
 /// Offsets that mean something else than the frame: what is known of it, its network header, its link header (SKF_).
 const AUXILIARY: i32 = -0x1000;
 const NETWORK: i32 = -0x10_0000;
 const LINK: i32 = -0x20_0000;
-
-#[derive(Clone, Copy, Debug)]
-struct Instruction {
-    code: u16,
-    then: u8,
-    otherwise: u8,
-    k: u32,
-}
 
 /// A program that was found right.
 #[derive(Debug)]
@@ -40,21 +29,6 @@ pub struct About {
     pub hardware: u16,
 }
 
-fn is_known(code: u16) -> bool {
-    match code & 7 {
-        0 => matches!(
-            code,
-            0x00 | 0x20 | 0x28 | 0x30 | 0x40 | 0x48 | 0x50 | 0x60 | 0x80
-        ),
-        1 => matches!(code, 0x01 | 0x61 | 0x81 | 0xb1),
-        2 | 3 => code < 4,
-        4 => code == 0x84 || code & 0xf0 != 0x80 && code <= 0xac,
-        5 => code == 0x05 || (0x15..=0x4d).contains(&code) && code & 0xf0 != 0,
-        6 => matches!(code, 0x06 | 0x16),
-        _ => matches!(code, 0x07 | 0x87),
-    }
-}
-
 impl Filter {
     /// None: it is no filter (EINVAL), or there is no memory.
     pub fn parse(bytes: &[u8]) -> Option<Filter> {
@@ -64,31 +38,9 @@ impl Filter {
         }
         let mut program = Vec::new();
         program.try_reserve_exact(instructions.len()).ok()?;
-        for (at, [a, b, then, otherwise, k @ ..]) in instructions.iter().enumerate() {
-            let of = Instruction {
-                code: u16::from_le_bytes([*a, *b]),
-                then: *then,
-                otherwise: *otherwise,
-                k: u32::from_le_bytes(*k),
-            };
-            let behind = instructions.len() - at - 1;
-            let jumps = |by: usize| by < behind;
-            let right = match of.code {
-                code if !is_known(code) => false,
-                0x02 | 0x03 | 0x60 | 0x61 => (of.k as usize) < MEMORY,
-                // Division by nothing, and shifts out of the word.
-                0x34 | 0x94 => of.k != 0,
-                0x64 | 0x74 => of.k < 32,
-                0x05 => jumps(of.k as usize),
-                code if code & 7 == 5 => jumps(of.then.into()) && jumps(of.otherwise.into()),
-                _ => true,
-            };
-            if !right {
-                return None;
-            }
-            program.push(of);
-        }
-        matches!(program.last(), Some(last) if last.code & 7 == 6).then_some(Filter(program))
+        let each = instructions.iter().copied();
+        program.extend(each.map(Instruction::from_bytes));
+        cairn_bpf::is_valid(&program, cairn_bpf::About::Frames).then_some(Filter(program))
     }
 
     pub fn memory(&self) -> usize {
@@ -97,75 +49,16 @@ impl Filter {
 
     /// How many bytes of this frame are wanted; 0: it is not.
     pub fn run(&self, frame: &[u8], about: &About) -> u32 {
-        self.steps(frame, about).unwrap_or(0)
-    }
-
-    fn steps(&self, frame: &[u8], about: &About) -> Option<u32> {
-        let (mut a, mut x) = (0u32, 0u32);
-        let mut memory = [0u32; MEMORY];
         let length = (frame.len() - about.start.min(frame.len())) as u32;
-        let mut at = 0;
-        loop {
-            let Instruction {
-                code,
-                then,
-                otherwise,
-                k,
-            } = *self.0.get(at)?;
-            at += 1;
-            // The second operand of arithmetic and comparisons.
-            let by = if code & 8 == 0 { k } else { x };
-            let size = match code & 0x18 {
-                0 => 4,
-                8 => 2,
-                _ => 1,
+        let load = |place: Place| {
+            let (at, size) = (place.at as i32, place.size.into());
+            let Some(index) = place.index else {
+                return load(frame, about, at, size);
             };
-            match code {
-                0x00 => a = k,
-                0x20 | 0x28 | 0x30 => a = load(frame, about, k as i32, size)?,
-                0x40 | 0x48 | 0x50 => {
-                    let place = i32::try_from(i64::from(k as i32) + i64::from(x)).ok()?;
-                    a = plain(frame, about, place, size)?;
-                }
-                0x60 => a = memory[k as usize % MEMORY],
-                0x80 => a = length,
-                0x01 => x = k,
-                0x61 => x = memory[k as usize % MEMORY],
-                0x81 => x = length,
-                0xb1 => x = (plain(frame, about, k as i32, 1)? & 15) * 4,
-                0x02 => memory[k as usize % MEMORY] = a,
-                0x03 => memory[k as usize % MEMORY] = x,
-                0x84 => a = a.wrapping_neg(),
-                0x05 => at += k as usize,
-                0x06 => return Some(k),
-                0x16 => return Some(a),
-                0x07 => x = a,
-                0x87 => a = x,
-                code if code & 7 == 4 => {
-                    a = match code >> 4 {
-                        0 => a.wrapping_add(by),
-                        1 => a.wrapping_sub(by),
-                        2 => a.wrapping_mul(by),
-                        3 => a.checked_div(by)?,
-                        4 => a | by,
-                        5 => a & by,
-                        6 => a.wrapping_shl(by),
-                        7 => a.wrapping_shr(by),
-                        9 => a.checked_rem(by)?,
-                        _ => a ^ by,
-                    }
-                }
-                _ => {
-                    let holds = match code >> 4 {
-                        1 => a == by,
-                        2 => a > by,
-                        3 => a >= by,
-                        _ => a & by != 0,
-                    };
-                    at += usize::from(if holds { then } else { otherwise });
-                }
-            }
-        }
+            let at = i32::try_from(i64::from(at) + i64::from(index)).ok()?;
+            plain(frame, about, at, size)
+        };
+        cairn_bpf::run(&self.0, load, length)
     }
 }
 
