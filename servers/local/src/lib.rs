@@ -22,6 +22,7 @@ pub mod rights;
 pub mod server;
 pub mod socket;
 pub mod stream;
+mod table;
 #[cfg(test)]
 mod tests;
 

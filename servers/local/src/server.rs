@@ -86,6 +86,8 @@ pub struct Sockets {
     last_ino: u64,
     pub(crate) last_automatic: u32,
     scratch: Vec<u8>,
+    /// Of the table that was asked for last.
+    pub(crate) lines: Vec<u8>,
 }
 
 pub(crate) fn fail<T>(number: i64) -> Answer<T> {
@@ -120,7 +122,8 @@ impl Sockets {
     }
 
     pub(crate) fn next_ino(&mut self) -> u64 {
-        self.last_ino += 1;
+        // Odd ones are those of Internet sockets: programs know a socket by its number alone (`ss -p`).
+        self.last_ino += 2;
         self.last_ino
     }
 
@@ -1103,6 +1106,7 @@ impl Server for Sockets {
                 local::SOCKET => self.make_socket(cx, handles),
                 local::PAIR => self.make_pair(cx, handles),
                 local::RESOLVE => self.resolve(cx),
+                local::TABLE => self.table(cx),
                 local::PARCEL => self
                     .make_parcel(cx, handles, Rights::new())
                     .map(|badge| Reply::new(&[0]).mint(badge)),

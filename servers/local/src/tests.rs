@@ -749,3 +749,40 @@ fn what_is_kept_is_charged_by_size() {
     b.close(y);
     assert_eq!(b.manager.usage(1000).0, none);
 }
+
+/// The lines of /proc/net/unix, the first some of them at a time.
+#[test]
+fn sockets_are_listed() {
+    let mut b = bench();
+    let named = socket(&mut b, STREAM, 0);
+    assert_eq!(b.result(named, &[local::BIND], b"name\0x"), 0);
+    assert_eq!(b.result(named, &[local::LISTEN, 1], b""), 0);
+    let path = socket(&mut b, DATAGRAM, 0);
+    assert_eq!(b.result(path, &[local::BIND_PATH], b"/run/x"), 0);
+    pair(&mut b, SEQPACKET);
+    let answer = b.call(0, &[local::TABLE, 0], b"", 4096).unwrap();
+    let text = String::from_utf8(answer.bytes().to_vec()).unwrap();
+    let expected = "0000000000000000: 00000002 00000000 00010000 0001 01     2 @name@x
+0000000000000000: 00000002 00000000 00000000 0002 01     4 /run/x
+0000000000000000: 00000003 00000000 00000000 0005 03     6
+0000000000000000: 00000003 00000000 00000000 0005 03     8
+";
+    assert_eq!((text.as_str(), answer.words[1]), (expected, 0));
+    let small = b.call(0, &[local::TABLE, 0], b"", 100).unwrap();
+    assert_eq!(small.result(), -EINVAL);
+    let answer = b.call(0, &[local::TABLE, u64::MAX], b"", 4096).unwrap();
+    assert_eq!((answer.result(), answer.words[1]), (0, 0));
+    for _ in 0..1000 {
+        socket(&mut b, STREAM, 0);
+    }
+    let (mut place, mut lines, mut turns) = (0, 0, 0);
+    loop {
+        let answer = b.call(0, &[local::TABLE, place], b"", 4096).unwrap();
+        lines += answer.bytes().iter().filter(|byte| **byte == b'\n').count();
+        (place, turns) = (answer.words[1], turns + 1);
+        if place == 0 {
+            break;
+        }
+    }
+    assert!(lines == 1004 && turns > 10, "{lines} {turns}");
+}

@@ -168,7 +168,7 @@ impl Net {
             trim: Vec::new(),
             taken: None,
             proc,
-            last_ino: 0,
+            last_ino: 1,
             scratch: Vec::new(),
             #[cfg(test)]
             from_cable: Vec::new(),
@@ -270,7 +270,8 @@ impl Net {
     }
 
     fn next_ino(&mut self) -> u64 {
-        self.last_ino += 1;
+        // Even ones are those of local sockets: programs know a socket by its number alone (`ss -p`).
+        self.last_ino += 2;
         self.last_ino
     }
 

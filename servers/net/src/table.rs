@@ -9,7 +9,7 @@ use crate::socket::State;
 use alloc::string::String;
 use cairn_idl::capability::NET_ADMIN;
 use cairn_idl::errno::*;
-use cairn_idl::net::{Listing, INET};
+use cairn_idl::net::{Listing, INET, INET6, PACKET};
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::Context;
 use cairn_rt::channel::Reply;
@@ -105,6 +105,9 @@ impl Net {
                 self.put_addresses6(&mut text);
                 0
             }
+            Some(Listing::Raw) => self.others_from(place, &mut text, room, Net::put_raw_v4),
+            Some(Listing::Raw6) => self.others_from(place, &mut text, room, Net::put_raw_v6),
+            Some(Listing::Packets) => self.others_from(place, &mut text, room, Net::put_packet),
             None => return fail(EINVAL),
         };
         self.scratch = text.into_bytes();
@@ -130,6 +133,82 @@ impl Net {
             true
         });
         next.unwrap_or(0)
+    }
+
+    /// Sockets that have no connections, from a place on. Where to go on.
+    fn others_from(
+        &self,
+        place: u64,
+        text: &mut String,
+        room: usize,
+        put: fn(&Net, &mut String, u32),
+    ) -> u64 {
+        let first = u32::try_from(place).unwrap_or(u32::MAX);
+        let end = self.sockets.end();
+        for at in (first..end).take(SHARE as usize) {
+            if text.len() + LINE > room {
+                return u64::from(at);
+            }
+            put(self, text, at);
+        }
+        match first.saturating_add(SHARE) {
+            next if next < end => u64::from(next),
+            _ => 0,
+        }
+    }
+
+    fn put_raw_v4(&self, text: &mut String, at: u32) {
+        self.put_raw(text, at, true);
+    }
+
+    fn put_raw_v6(&self, text: &mut String, at: u32) {
+        self.put_raw(text, at, false);
+    }
+
+    /// A raw socket, whose port is its protocol.
+    fn put_raw(&self, text: &mut String, at: u32, v4: bool) {
+        let Some(socket) = self.sockets.get(at) else {
+            return;
+        };
+        let family = if v4 { INET } else { INET6 };
+        let (true, State::Datagram(queue)) = (socket.is_raw(), &socket.state) else {
+            return;
+        };
+        if socket.family != family {
+            return;
+        }
+        let any = Endpoint::new(if v4 { Address::ANY_V4 } else { Address::ANY }, 0);
+        let line = Line {
+            local: Endpoint::new(socket.local.address, socket.protocol.into()),
+            remote: socket.remote.unwrap_or(any),
+            state: if socket.remote.is_some() { 1 } else { CLOSE },
+            sending: 0,
+            receiving: queue.bytes as u32,
+            uid: socket.uid,
+            ino: socket.ino,
+            dropped: Some(queue.dropped),
+        };
+        line.put(text, v4, u32::from(socket.protocol));
+    }
+
+    /// A socket of AF_PACKET, as /proc/net/packet has it.
+    fn put_packet(&self, text: &mut String, at: u32) {
+        let Some(socket) = self.sockets.get(at).filter(|of| of.family == PACKET) else {
+            return;
+        };
+        let (protocol, interface) = match self.captures.get(socket.further) {
+            Some(capture) => capture.takes(),
+            None => return,
+        };
+        let State::Datagram(queue) = &socket.state else {
+            return;
+        };
+        let (kind, runs) = (socket.kind, u8::from(protocol != 0));
+        let (bytes, uid, ino) = (queue.bytes, socket.uid, socket.ino);
+        let _ = writeln!(
+            text,
+            "0000000000000000 3      {kind:<4} {protocol:04x}   {interface:<5} {runs} {bytes:<6} {uid:<6} {ino:<6}"
+        );
     }
 
     /// Each socket or connection from a place on, with the number of the socket, until it is not taken or enough were looked at. Where to go on. None: that was

@@ -69,7 +69,7 @@ fn connect(b: &mut Bench<Net>, badge: u64, address: Address, port: u16) -> i64 {
     result(b, badge, &[net::CONNECT, low, high, word])
 }
 
-fn name(b: &mut Bench<Net>, badge: u64, whose: u64) -> Result<(Address, u16), i64> {
+pub(crate) fn name(b: &mut Bench<Net>, badge: u64, whose: u64) -> Result<(Address, u16), i64> {
     let answer = call(b, badge, &[net::NAME, whose], b"", 0).unwrap();
     let [result, low, high, word, ..] = answer.words;
     match result as i64 {
@@ -137,7 +137,7 @@ fn accept(b: &mut Bench<Net>, badge: u64) -> u64 {
 }
 
 /// A listener and the two ends of a connection.
-fn connection(b: &mut Bench<Net>, address: Address) -> [u64; 3] {
+pub(crate) fn connection(b: &mut Bench<Net>, address: Address) -> [u64; 3] {
     let (l, port) = listener(b, address, 5);
     let family = if address.is_v4() { INET } else { INET6 };
     let c = socket(b, family, STREAM);

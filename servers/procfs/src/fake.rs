@@ -308,6 +308,10 @@ impl System for Fake {
         format!("{kind:?}\n")
     }
 
+    fn local_table(&mut self) -> String {
+        "Local\n".to_string()
+    }
+
     fn net_table(&mut self, table: cairn_idl::net::Listing) -> String {
         format!("{table:?}\n")
     }

@@ -19,9 +19,6 @@ pub const VERSION: &str = "Linux version 6.1.0-cairn (cairn) (rustc) #1 SMP Cair
 
 pub const DEVICES: &str = "Character devices:\n  1 mem\n  4 ttyS\n  5 /dev/tty\n  5 /dev/console\n  5 /dev/ptmx\n136 pts\n\nBlock devices:\n";
 
-pub const NET_SOCKETS: &str =
-    "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n";
-
 const SECOND: u64 = 1_000_000_000;
 
 pub fn boot_line<S: System>(system: &mut S, _: Who, out: &mut String) -> Option<()> {

@@ -25,6 +25,7 @@ fn main() -> ! {
         vm,
         ipc: startup::portal("ipc"),
         net: startup::portal("net"),
+        local: startup::portal("local"),
         components: startup::portal("components"),
         core_pattern: "core".into(),
         boot_line: startup::argument("cmdline").unwrap_or("").into(),

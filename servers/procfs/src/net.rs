@@ -1,4 +1,4 @@
-//! /proc/net: heads of the tables, whose lines are asked of the server of Internet sockets.
+//! /proc/net: heads of the tables, whose lines are asked of the servers of Internet sockets and local ones.
 
 use crate::system::System;
 use crate::table::Who;
@@ -17,6 +17,28 @@ const UDP6: &str = "  sl  local_address                         remote_address  
 fn table<S: System>(system: &mut S, head: &str, table: Listing, to: &mut String) -> Option<()> {
     to.push_str(head);
     to.push_str(&system.net_table(table));
+    Some(())
+}
+
+const PACKET: &str = "sk               RefCnt Type Proto  Iface R Rmem   User   Inode\n";
+const UNIX: &str = "Num       RefCount Protocol Flags    Type St Inode Path\n";
+
+pub fn raw<S: System>(system: &mut S, _: Who, to: &mut String) -> Option<()> {
+    table(system, UDP, Listing::Raw, to)
+}
+
+pub fn raw6<S: System>(system: &mut S, _: Who, to: &mut String) -> Option<()> {
+    table(system, UDP6, Listing::Raw6, to)
+}
+
+pub fn packet<S: System>(system: &mut S, _: Who, to: &mut String) -> Option<()> {
+    table(system, PACKET, Listing::Packets, to)
+}
+
+/// Local sockets are another server's.
+pub fn unix<S: System>(system: &mut S, _: Who, to: &mut String) -> Option<()> {
+    to.push_str(UNIX);
+    to.push_str(&system.local_table());
     Some(())
 }
 

@@ -11,7 +11,7 @@ use cairn_idl::fs::{Prefix, PrefixTable, PREFIX_SERIAL_SHIFT};
 use cairn_idl::proc::{SpaceKind, SpaceMap, Status};
 use cairn_idl::vm::MapEntry;
 use cairn_idl::wire::Failure;
-use cairn_idl::{components, ipc, net, proc, vm};
+use cairn_idl::{components, ipc, local, net, proc, vm};
 use cairn_rt::{entropy, time, Portal};
 
 pub struct Outside {
@@ -22,6 +22,7 @@ pub struct Outside {
     pub ipc: Option<Portal>,
     /// That of Internet sockets.
     pub net: Option<Portal>,
+    pub local: Option<Portal>,
     /// `init`, for the list of components.
     pub components: Option<Portal>,
     pub boot_line: String,
@@ -306,6 +307,23 @@ impl System for Outside {
         let mut bytes = vec![0; 32 * 1024];
         let length = self.proc().prefixes(pid.into(), &mut bytes).unwrap_or(0);
         decode_prefixes(&bytes[..length])
+    }
+
+    fn local_table(&mut self) -> String {
+        let mut text = String::new();
+        let mut place = 0;
+        while let Some(portal) = self.local {
+            let mut bytes = vec![0; 32768];
+            let Ok((next, length)) = local::Client(&portal).table(place, &mut bytes) else {
+                break;
+            };
+            text.push_str(&String::from_utf8_lossy(&bytes[..length]));
+            match next {
+                0 => break,
+                next => place = next,
+            }
+        }
+        text
     }
 
     fn net_table(&mut self, table: net::Listing) -> String {

@@ -276,7 +276,7 @@ fn the_machine_tells_of_itself() {
             "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode                                                     \nTcp\n",
         ),
         ("net/if_inet6", "Addresses6\n"),
-        ("net/unix", "Num       RefCount Protocol Flags    Type St Inode Path\n"),
+        ("net/unix", "Num       RefCount Protocol Flags    Type St Inode Path\nLocal\n"),
     ] {
         assert_eq!(text(&mut bench, path), expected, "{path}");
     }

@@ -115,6 +115,8 @@ pub trait System {
     fn mounts(&mut self, pid: u32) -> (Vec<Mount>, Vec<u8>);
     /// The lines of /proc/sysvipc.
     fn ipc_list(&mut self, kind: Kind) -> String;
+    /// The lines of /proc/net/unix.
+    fn local_table(&mut self) -> String;
     /// The lines of a file of /proc/net.
     fn net_table(&mut self, table: cairn_idl::net::Listing) -> String;
     fn ipc_limit(&mut self, which: Limits) -> Option<u64>;

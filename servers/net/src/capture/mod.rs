@@ -149,6 +149,13 @@ pub struct Capture {
     lost: u32,
 }
 
+impl Capture {
+    /// The protocol and the interface that it takes.
+    pub(crate) fn takes(&self) -> (u16, u32) {
+        (self.protocol, self.interface)
+    }
+}
+
 /// Memory for a ring of so many bytes.
 pub type MakeRing = fn(usize) -> Option<Box<dyn Memory>>;
 

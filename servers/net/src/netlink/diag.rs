@@ -3,14 +3,20 @@
 
 use super::message::{flag, word, Builder, Message};
 use super::{Outcome, To, What};
+use crate::address::Address;
 use crate::options::{algorithm_name, tcp_info};
 use crate::packet::protocol;
-use crate::server::Net;
+use crate::server::{key, Net, READABLE, WRITABLE};
 use crate::socket::{Socket, State};
+use crate::stream::Place;
+use cairn_idl::capability::NET_ADMIN;
 use cairn_idl::errno::*;
+use cairn_resmgr::Context;
+use cairn_tcp::secret::Ends;
 
-/// SOCK_DIAG_BY_FAMILY.
+/// SOCK_DIAG_BY_FAMILY, SOCK_DESTROY.
 const BY_FAMILY: u16 = 20;
+const DESTROY: u16 = 21;
 /// `struct inet_diag_req_v2`.
 const REQUEST: usize = 56;
 const INET: u8 = 2;
@@ -36,9 +42,13 @@ pub(crate) struct Asked {
 }
 
 impl Net {
-    pub(super) fn diag_message(&mut self, message: &Message) -> Result<Outcome, i64> {
+    pub(super) fn diag_message(
+        &mut self,
+        cx: &mut Context,
+        message: &Message,
+    ) -> Result<Outcome, i64> {
         let body = message.body();
-        if message.kind != BY_FAMILY {
+        if !matches!(message.kind, BY_FAMILY | DESTROY) {
             return Err(EINVAL);
         }
         let Some(family) = body.first().copied() else {
@@ -57,6 +67,9 @@ impl Net {
             protocol::UDP => false,
             _ => return Err(ENOENT),
         };
+        if message.kind == DESTROY {
+            return self.destroy(cx, body).map(|()| Outcome::Done);
+        }
         // One socket that is named by its ends.
         if message.flags & flag::DUMP == 0 {
             return Err(EOPNOTSUPP);
@@ -67,6 +80,65 @@ impl Net {
             further: body[2],
             states: word(body, 4),
         })))
+    }
+
+    /// SOCK_DESTROY (`ss -K`): the connection with these ends is reset, and its socket is told ECONNABORTED.
+    fn destroy(&mut self, cx: &mut Context, body: &[u8]) -> Result<(), i64> {
+        if !self.has_capability(cx, NET_ADMIN) {
+            return Err(EPERM);
+        }
+        if body[1] != protocol::TCP {
+            return Err(EOPNOTSUPP);
+        }
+        let v4 = body[0] == INET;
+        let port = |at: usize| u16::from_be_bytes([body[at], body[at + 1]]);
+        let address = |at: usize| match v4 {
+            true => Address::v4([body[at], body[at + 1], body[at + 2], body[at + 3]]).0,
+            false => body[at..].first_chunk().copied().unwrap_or_default(),
+        };
+        let ends = Ends {
+            local_port: port(8),
+            remote_port: port(10),
+            local: address(12),
+            remote: address(28),
+        };
+        let cookie = u64::from(word(body, 48)) | u64::from(word(body, 52)) << 32;
+        let right = |own: u64| cookie == u64::MAX || cookie == own;
+        self.now(cx);
+        match self.connections.get(&ends).copied() {
+            Some(Place::Stream(at)) => {
+                let Some(stream) = self.streams.get_mut(at) else {
+                    return Err(ENOENT);
+                };
+                let socket = stream.socket;
+                if !right(
+                    socket
+                        .and_then(|of| self.sockets.get(of))
+                        .map_or(0, |of| of.ino),
+                ) {
+                    return Err(ESTALE);
+                }
+                let events = stream.block.abort();
+                self.happened(cx, at, events);
+                if let Some(stream) = self.streams.get_mut(at) {
+                    stream.error = ECONNABORTED;
+                }
+                if let Some(socket) = socket {
+                    cx.wake(key(socket, READABLE));
+                    cx.wake(key(socket, WRITABLE));
+                }
+                self.flush(cx, at);
+                self.pump(cx);
+                Ok(())
+            }
+            Some(Place::Wait(at)) if right(0) => {
+                self.drop_wait(cx, at);
+                Ok(())
+            }
+            Some(Place::Wait(_)) => Err(ESTALE),
+            // Half a connection is nobody's yet, and who listens is not found by ends.
+            _ => Err(ENOENT),
+        }
     }
 
     /// A piece of the dump, from a place on. None: that was all.

@@ -363,7 +363,7 @@ impl Net {
         let result = match u64::from(protocol) {
             _ if message.kind < FIRST_TYPE => Ok(Outcome::Done),
             ROUTE => self.route_message(cx, index, message),
-            SOCK_DIAG => self.diag_message(message),
+            SOCK_DIAG => self.diag_message(cx, message),
             _ => Err(EOPNOTSUPP),
         };
         let result = result.and_then(|outcome| match outcome {

@@ -525,3 +525,63 @@ proptest! {
         prop_assert!(diag || link.len() == 2);
     }
 }
+
+/// SOCK_DESTROY: only who may, only the one that is meant; both ends hear of it.
+#[test]
+fn a_connection_is_ended_from_outside() {
+    use crate::tests::{connection, name, receive};
+    let mut b = bench(USER);
+    let [_, client, server] = connection(&mut b, Address::LOOPBACK_V4);
+    let (own, other) = (
+        name(&mut b, client, 0).unwrap().1,
+        name(&mut b, client, 1).unwrap().1,
+    );
+    let destroy = |own: u16, other: u16, cookie: u64, family: u8, protocol: u8| {
+        request(21, flag::ACK, |to| {
+            to.put(&[family, protocol, 0, 0]);
+            to.put(&[0; 4]);
+            to.put(&own.to_be_bytes());
+            to.put(&other.to_be_bytes());
+            for _ in 0..2 {
+                to.put(&[127, 0, 0, 1]);
+                to.put(&[0; 12]);
+            }
+            to.put(&[0; 4]);
+            to.put(&cookie.to_ne_bytes());
+        })
+    };
+    let s = socket(&mut b, SOCK_DIAG);
+    assert_eq!(ask(&mut b, s, &destroy(own, other, u64::MAX, 2, 6)), -EPERM);
+    b.label = 0;
+    let s = socket(&mut b, SOCK_DIAG);
+    for (message, error) in [
+        (destroy(own, other, 4711, 2, 6), -ESTALE),
+        (destroy(own, other ^ 1, u64::MAX, 2, 6), -ENOENT),
+        (destroy(own, other, u64::MAX, 2, 17), -EOPNOTSUPP),
+        (destroy(own, other, u64::MAX, 1, 6), -ENOENT),
+        (request(21, flag::ACK, |to| to.put(&[2, 6, 0, 0])), -EINVAL),
+    ] {
+        assert_eq!(ask(&mut b, s, &message), error);
+    }
+    assert_eq!(receive(&mut b, client, 10, 0), Err(-EAGAIN));
+    assert_eq!(ask(&mut b, s, &destroy(own, other, u64::MAX, 2, 6)), 0);
+    assert_eq!(receive(&mut b, client, 10, 0), Err(-ECONNABORTED));
+    assert_eq!(receive(&mut b, server, 10, 0), Err(-ECONNRESET));
+    assert_eq!(
+        ask(&mut b, s, &destroy(own, other, u64::MAX, 2, 6)),
+        -ENOENT
+    );
+    // A record in TIME-WAIT goes too.
+    let [_, client, server] = connection(&mut b, Address::LOOPBACK_V4);
+    let (own, other) = (
+        name(&mut b, client, 0).unwrap().1,
+        name(&mut b, client, 1).unwrap().1,
+    );
+    b.close(client);
+    b.close(server);
+    assert_eq!(ask(&mut b, s, &destroy(own, other, u64::MAX, 2, 6)), 0);
+    assert_eq!(
+        ask(&mut b, s, &destroy(own, other, u64::MAX, 2, 6)),
+        -ENOENT
+    );
+}
