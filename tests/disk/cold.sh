@@ -1,5 +1,5 @@
 # System calls whose memory is a mapped file's that is not there yet: nothing of what they move is lost, and who serves others does not wait for the disk.
-# cairn-test: root=debian
+# cairn-test: root=debian only=linux
 head -c 4194304 /dev/zero | tr '\0' 'f' > full; truncate -s 16M hole; sync; sysctl -qw vm.drop_caches=3 2>/dev/null
 python3 - <<'END'
 import mmap, os, socket, time
