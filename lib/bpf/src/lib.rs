@@ -37,12 +37,6 @@ impl Instruction {
             k: u32::from_le_bytes(k),
         }
     }
-
-    pub fn bytes(&self) -> [u8; 8] {
-        let [c0, c1] = self.code.to_le_bytes();
-        let [k0, k1, k2, k3] = self.k.to_le_bytes();
-        [c0, c1, self.jump_true, self.jump_false, k0, k1, k2, k3]
-    }
 }
 
 /// The second operand of an instruction.

@@ -4,9 +4,10 @@
 //! not know. The answer of the newest filter with the strictest action counts, as on Linux.
 
 use crate::calls::{dump, exit};
-use crate::errno::Errno;
+use crate::errno::{Errno, Result, EINVAL, ENOSYS};
 use crate::machine::area::{area, process, Exception, Frame, ThreadArea};
 use crate::machine::request::Request;
+use crate::machine::user;
 use crate::signal::rules::CALL_REFUSED;
 use crate::signal::{rules, SIGSYS};
 use alloc::sync::Arc;
@@ -105,6 +106,15 @@ impl Filter {
     }
 }
 
+/// Where the program of a `struct sock_fprog` lies, and its bytes.
+pub fn named(address: u64) -> Result<(u64, usize)> {
+    let [count, place] = user::read::<[u64; 2]>(address)?;
+    match count as u16 as usize {
+        count @ 1..=cairn_bpf::MOST => Ok((place, count * Instruction::BYTES)),
+        _ => Err(EINVAL),
+    }
+}
+
 pub fn decode(bytes: &[u8]) -> Vec<Instruction> {
     let chunks = bytes.as_chunks().0.iter();
     chunks
@@ -191,7 +201,7 @@ pub fn admits(f: &mut Frame) -> bool {
         action::ALLOW | action::LOG => return true,
         action::ERRNO => f.rax = Errno(detail.min(ERRNO_MOST) as i32).value(),
         // (There are no such tracers.)
-        action::TRACE | 0x7fc0_0000 => f.rax = crate::errno::ENOSYS.value(),
+        action::TRACE | 0x7fc0_0000 => f.rax = ENOSYS.value(),
         action::TRAP => {
             f.rax = f.number;
             let area = area();

@@ -6,7 +6,7 @@
 
 use crate::dispatch::Outcome;
 use crate::manager::{done, Manager};
-use crate::process::{Process, Thread};
+use crate::process::Process;
 use crate::system::{Errno, System};
 use crate::table::Slot;
 use alloc::collections::BTreeMap;
@@ -237,11 +237,5 @@ impl<S: System> Manager<S> {
             () => filter::PATHS,
         };
         refused & kind == 0
-    }
-}
-
-impl Thread {
-    pub fn filtered_as(self, filters: Option<Rc<Filter>>) -> Thread {
-        Thread { filters, ..self }
     }
 }

@@ -50,7 +50,10 @@ impl<S: System> Manager<S> {
         };
         let uid = process_uid(self, slot);
         let filters = self.processes[slot].filters_of(by);
-        let thread = Thread::new(id, tid, scheduling).filtered_as(filters);
+        let thread = Thread {
+            filters,
+            ..Thread::new(id, tid, scheduling)
+        };
         self.processes[slot].threads.push(thread);
         self.threads.set(id, slot);
         self.count_user(uid, 1);

@@ -5,6 +5,7 @@ use super::messages::{put_control, Header};
 use super::sockets::{give, Passing};
 use crate::descriptors::OpenFile;
 use crate::errno::*;
+use crate::filter;
 use crate::machine::request::{Request, Vector};
 use crate::machine::user;
 use crate::path::{make_room, scheme};
@@ -451,9 +452,6 @@ const ICMP_V6: u64 = 58;
 const ICMP6_FILTER: u64 = 1;
 const SO_ATTACH_FILTER: u64 = 26;
 const SO_DETACH_FILTER: u64 = 27;
-/// `struct sock_filter`, and most of them.
-const INSTRUCTION: u64 = 8;
-const INSTRUCTIONS: u64 = 4096;
 const PACKET_LEVEL: u64 = 263;
 const PACKET_ADD_MEMBERSHIP: u64 = 1;
 const PACKET_DROP_MEMBERSHIP: u64 = 2;
@@ -580,12 +578,8 @@ fn attach_filter(file: &OpenFile, address: u64, length: i32) -> Result<()> {
     if length != 16 {
         return Err(EINVAL);
     }
-    let count = u64::from(user::read::<u16>(address)?);
-    let place: u64 = user::read(address.wrapping_add(8))?;
-    if count == 0 || count > INSTRUCTIONS {
-        return Err(EINVAL);
-    }
-    let program = user::range(place, count * INSTRUCTION)?;
+    let (place, size) = filter::named(address)?;
+    let program = user::range(place, size as u64)?;
     let request = Request::new(&[net::FILTER]).out_user(program);
     request.call(file.slot()).map(|_| ())
 }

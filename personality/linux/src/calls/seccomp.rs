@@ -112,7 +112,7 @@ pub fn mode() -> u64 {
 pub fn strict() -> Result<u64> {
     match own() {
         Some(_) => Err(EINVAL),
-        None => install(Vec::new(), None, 0),
+        None => install(&[], Vec::new(), None, 0),
     }
 }
 
@@ -121,16 +121,12 @@ pub fn set_filter(flags: u64, filter: u64) -> Result<u64> {
     if flags & !flag::ALL != 0 || flags & flag::TSYNC_ESRCH != 0 && flags & flag::TSYNC == 0 {
         return Err(EINVAL);
     }
-    let [length, address] = user::read::<[u64; 2]>(filter)?;
-    let length = length as u16 as usize;
-    if length == 0 || length > cairn_bpf::MOST {
-        return Err(EINVAL);
-    }
+    let (address, length) = filter::named(filter)?;
     let privileged = process().is_capable(cairn_idl::capability::SYS_ADMIN);
     if !process().state().no_new_privileges && !privileged {
         return Err(EACCES);
     }
-    let mut bytes = vec![0; length * Instruction::BYTES];
+    let mut bytes = vec![0; length];
     user::read_bytes(address, &mut bytes)?;
     let program = filter::decode(&bytes);
     if !cairn_bpf::is_valid(&program, About::Call(DATA)) {
@@ -140,11 +136,11 @@ pub fn set_filter(flags: u64, filter: u64) -> Result<u64> {
     if above.as_ref().is_some_and(|above| above.is_strict()) {
         return Err(EINVAL);
     }
-    install(program, above, flags)
+    install(&bytes, program, above, flags)
 }
 
-fn install(program: Vec<Instruction>, above: Filters, flags: u64) -> Result<u64> {
-    let bytes: Vec<u8> = program.iter().flat_map(Instruction::bytes).collect();
+/// `program` is what `bytes` say.
+fn install(bytes: &[u8], program: Vec<Instruction>, above: Filters, flags: u64) -> Result<u64> {
     let filters = Arc::new(Filter { program, above });
     let refused = refused(&filters);
     let all = flags & flag::TSYNC != 0;
@@ -154,7 +150,7 @@ fn install(program: Vec<Instruction>, above: Filters, flags: u64) -> Result<u64>
         FilterOp::Add
     };
     let words = [proc::SECCOMP, how.word(), refused];
-    match Request::new(&words).out(&bytes).call(linux_slot::PROC)?[0] {
+    match Request::new(&words).out(bytes).call(linux_slot::PROC)?[0] {
         0 => {}
         _ if flags & flag::TSYNC_ESRCH != 0 => return Err(ESRCH),
         other => return Ok(other),

@@ -33,7 +33,7 @@ impl Filter {
     /// None: it is no filter (EINVAL), or there is no memory.
     pub fn parse(bytes: &[u8]) -> Option<Filter> {
         let (instructions, rest) = bytes.as_chunks::<BYTES>();
-        if instructions.is_empty() || instructions.len() > MOST || !rest.is_empty() {
+        if !rest.is_empty() {
             return None;
         }
         let mut program = Vec::new();
