@@ -1,5 +1,5 @@
-//! Filters of classic BPF (Linux's `Documentation/networking/filter.rst`; McCanne and Jacobson 1993), as SO_ATTACH_FILTER takes them: where their loads lead ([`cairn_bpf`] has
-//! the rest).
+//! Filters of classic BPF (Linux's `Documentation/networking/filter.rst`; McCanne and Jacobson 1993), as SO_ATTACH_FILTER takes them: where their loads
+//! lead ([`cairn_bpf`] has the rest).
 
 use alloc::vec::Vec;
 use cairn_bpf::{Instruction, Place};

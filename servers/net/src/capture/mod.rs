@@ -2,8 +2,9 @@
 //!
 //! * [`filter`] which of them a socket wants; [`ring`] memory that a program has mapped, in place of the queue.
 //!
-//! What always holds: while no socket takes frames ([`Net::taps`] is empty) a packet costs one look at that. What waits, the filter and the ring are on the account of who
-//! made the socket; what does not fit is lost and counted. What a link lets pass is kept in a queue of the link's until this module takes it.
+//! What always holds: while no socket takes frames ([`Net::taps`] is empty) a packet costs one look at that. What waits, the filter and the ring are on
+//! the account of who made the socket; what does not fit is lost and counted. What a link lets pass is kept in a queue of the link's until this module
+//! takes it.
 
 pub mod filter;
 pub mod ring;

@@ -1,7 +1,7 @@
 //! Rings of received frames that a program has mapped (packet(7), TPACKET_V2): memory that both write.
 //!
-//! A slot's first word is its owner: 0 the server's, otherwise the program's. What the program writes is looked at in this word alone, and what it says decides only
-//! whether its own frame is overwritten or lost: sizes and places are the server's own.
+//! A slot's first word is its owner: 0 the server's, otherwise the program's. What the program writes is looked at in this word alone, and what it says
+//! decides only whether its own frame is overwritten or lost: sizes and places are the server's own.
 
 use super::{Seen, LINK_ADDRESS};
 use alloc::boxed::Box;
