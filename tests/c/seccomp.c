@@ -1,5 +1,5 @@
 /* seccomp(2): what may be installed by whom, what becomes of calls that a filter refuses, who inherits filters. */
-// cairn-test: time=30
+// cairn-test: time=30 cores=4
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
