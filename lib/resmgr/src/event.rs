@@ -341,7 +341,8 @@ impl<S: Server> Manager<S> {
                 flags: reply.flags,
                 ..Reply::default()
             };
-            Self::tell_and_answer(self, server, transport, token, bare, sent);
+            let asked = (token, badge, operation);
+            Self::tell_and_answer(self, server, transport, asked, bare, sent);
             return None;
         }
         let error = if more {
@@ -359,7 +360,7 @@ impl<S: Server> Manager<S> {
         };
         let minted = minted(&reply);
         close_moved(transport, (reply.words, reply.portals, reply.flags));
-        self.undelivered(server, transport, token, error, minted);
+        self.undelivered(server, transport, (token, badge, operation), error, minted);
         None
     }
 
@@ -370,7 +371,7 @@ impl<S: Server> Manager<S> {
         manager: &mut Manager<S>,
         server: &mut S,
         transport: &mut T,
-        token: Token,
+        asked: (Token, u64, u64),
         reply: Reply<'static>,
         sent: Result<(), Error>,
     ) {
@@ -378,10 +379,10 @@ impl<S: Server> Manager<S> {
             manager.tell_of_read(server, transport);
         }
         manager.tell(server, transport);
-        let sent = sent.and_then(|()| transport.reply(token, &reply));
+        let sent = sent.and_then(|()| transport.reply(asked.0, &reply));
         if let Err(error) = sent {
             let minted = minted(&reply);
-            manager.undelivered(server, transport, token, error, minted);
+            manager.undelivered(server, transport, asked, error, minted);
         }
     }
 
@@ -428,12 +429,12 @@ impl<S: Server> Manager<S> {
         }
     }
 
-    /// A reply could not be delivered: handles that it would have carried go, and the caller (if it still exists) learns why.
+    /// A reply could not be delivered: handles that it would have carried go, what a READ took is taken back, and the caller (if it still exists) learns why.
     fn undelivered(
         &mut self,
         server: &mut S,
         transport: &mut dyn Transport,
-        token: Token,
+        (token, badge, operation): (Token, u64, u64),
         error: Error,
         (badges, count): ([u64; 4], usize),
     ) {
@@ -447,6 +448,10 @@ impl<S: Server> Manager<S> {
             Error::BadToken | Error::Dead => return,
             Error::BadAddress => {
                 self.core.unread(token);
+                let handle = self.core.handles.get(badge);
+                if let (fs::READ, Some(node)) = (operation, handle.map(|handle| handle.node)) {
+                    self.with_context(transport, &NOBODY, |cx| server.take_back(cx, node));
+                }
                 EFAULT
             }
             Error::NoSlot => EMFILE,

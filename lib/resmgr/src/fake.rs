@@ -13,7 +13,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use cairn_abi::{flag, pulse, received, Error, Token};
 use cairn_idl::capability::FileCapabilities;
-use cairn_idl::errno::ESRCH;
+use cairn_idl::errno::{EFAULT, ESRCH};
 use cairn_idl::fs::{Stat, INLINE, INLINE_MAX, INLINE_SHIFT, SHORT_PATHS};
 use cairn_rt::channel::Reply;
 use cairn_rt::{Message, Portal, Received};
@@ -21,6 +21,9 @@ use core::sync::atomic::AtomicU64;
 
 struct Caller {
     out: Vec<u8>,
+    /// Nothing can be stored in the in part yet; somebody tried to.
+    cold: bool,
+    touched: bool,
     input: Vec<u8>,
     reply: Option<[u64; 8]>,
     minted: Vec<u64>,
@@ -142,6 +145,10 @@ impl Transport for Fake {
             return Err(Error::BadAddress);
         }
         let caller = self.callers.get_mut(&token).ok_or(Error::BadToken)?;
+        caller.touched = caller.cold && !from.is_empty();
+        if caller.touched {
+            return Err(Error::BadAddress);
+        }
         let room = caller.input.get_mut(offset as usize..).unwrap_or(&mut []);
         let count = room.len().min(from.len());
         room[..count].copy_from_slice(&from[..count]);
@@ -158,6 +165,10 @@ impl Transport for Fake {
         }
         if self.bad_address && !reply.data.is_empty() {
             self.bad_address = false;
+            return Err(Error::BadAddress);
+        }
+        if caller.cold && !reply.data.is_empty() {
+            (caller.cold, caller.touched) = (false, true);
             return Err(Error::BadAddress);
         }
         let end = reply.offset as usize + reply.data.len();
@@ -344,6 +355,8 @@ pub struct Bench<S: Server> {
     /// Label and domain of the next requests.
     pub label: u64,
     pub sender: u32,
+    /// The callers' memory is not there at first ([`Bench::call`]): they come again, and nothing may have been lost.
+    pub cold: bool,
 }
 
 impl<S: Server> Bench<S> {
@@ -355,11 +368,23 @@ impl<S: Server> Bench<S> {
             short_paths: true,
             label: 0,
             sender: 1,
+            cold: true,
         }
     }
 
     /// Send a request; its token, for [`Bench::answer`].
     pub fn send(&mut self, badge: u64, words: &[u64], out: &[u8], in_len: usize) -> Token {
+        self.send_from(badge, words, out, in_len, false)
+    }
+
+    fn send_from(
+        &mut self,
+        badge: u64,
+        words: &[u64],
+        out: &[u8],
+        in_len: usize,
+        cold: bool,
+    ) -> Token {
         self.fake.next_token += 1;
         let token = self.fake.next_token;
         let mut all = [0; 8];
@@ -379,6 +404,8 @@ impl<S: Server> Bench<S> {
             token,
             Caller {
                 out: out.to_vec(),
+                cold,
+                touched: false,
                 input: vec![0; in_len],
                 reply: None,
                 minted: Vec::new(),
@@ -419,6 +446,16 @@ impl<S: Server> Bench<S> {
 
     /// Send a request and take its answer; `None` if it waits.
     pub fn call(&mut self, badge: u64, words: &[u64], out: &[u8], in_len: usize) -> Option<Answer> {
+        let (pass, closed) = (self.fake.pass, self.fake.closed.len());
+        let token = self.send_from(badge, words, out, in_len, self.cold);
+        let touched = self.fake.callers.get(&token)?.touched;
+        let answer = self.answer(token);
+        if !touched || answer.as_ref()?.result() != -EFAULT {
+            return answer;
+        }
+        // (What the first request brought is not here.)
+        self.fake.closed.truncate(closed);
+        self.fake.pass = pass;
         let token = self.send(badge, words, out, in_len);
         self.answer(token)
     }

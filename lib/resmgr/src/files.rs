@@ -205,7 +205,7 @@ impl<S: Server> Core<S> {
         }
     }
 
-    /// The data of this caller's READ could not be delivered: the position is where it was.
+    /// The data of this caller's READ or READDIR could not be delivered: the position is where it was.
     pub fn unread(&mut self, caller: Token) {
         let (token, badge, position) = self.moved;
         if token == caller {
@@ -331,6 +331,7 @@ impl<S: Server> Core<S> {
             return fail(EINVAL);
         }
         entry.set_position(position);
+        self.moved = (cx.request.token, cx.request.badge, before);
         let node = entry.handle.node;
         self.notice(server, cx, node, what::ACCESS);
         Ok(Reply::new(&[used as u64]).data(&self.records[..used]))

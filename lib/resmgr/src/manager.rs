@@ -50,7 +50,7 @@ pub(crate) struct Core<S: Server> {
     pub attended: BTreeMap<u32, u32>,
     /// Files that are read without asking.
     pub shared: Vec<Shared<S::Node>>,
-    /// The last READ that moved a position: token, badge, and where it was, for the case that the data cannot be delivered.
+    /// The last READ or READDIR that moved a position: token, badge, and where it was, for the case that the data cannot be delivered.
     pub moved: (Token, u64, u64),
     /// Absolute path that this manager is mounted at; the root of all is the empty path.
     pub prefix: Box<[u8]>,

@@ -81,8 +81,8 @@ pub struct Ring {
     head: usize,
     length: usize,
     capacity: usize,
-    /// Where the rest of what was drained last lies.
-    given: usize,
+    /// Bytes that the last drain took.
+    drained: usize,
 }
 
 impl Ring {
@@ -92,7 +92,7 @@ impl Ring {
             head: 0,
             length: 0,
             capacity,
-            given: 0,
+            drained: 0,
         }
     }
 
@@ -230,61 +230,68 @@ impl Ring {
         Ok(())
     }
 
-    /// The `rest` of what the last drain gave, again. (A server that changes its state between the two would borrow the ring too long otherwise.)
-    pub fn last_given(&self, rest: usize) -> &[u8] {
-        self.memory
-            .get(self.given..self.given + rest)
-            .unwrap_or(&[])
+    /// Give the first `length` bytes with the answer; `keep` leaves them here too. If the answer cannot be delivered, [`Ring::take_back`].
+    pub fn drain(&mut self, cx: &mut Context, length: usize, keep: bool) -> Answer<Data<'_>> {
+        let size = self.memory.len();
+        let head = self.head;
+        let first = length.min(size - head);
+        let second = length - first;
+        if second != 0 {
+            cx.store(0, &self.memory[head..])?;
+        }
+        self.drained = 0;
+        if !keep {
+            self.drained = length;
+            self.drop_first(length);
+        }
+        Ok(match second {
+            0 => Data::from(&self.memory[head..head + first]),
+            _ => Data {
+                done: first,
+                rest: &self.memory[..second],
+            },
+        })
     }
 
-    /// Give the caller the first `length` bytes; `keep` leaves them there, `skip` more are dropped behind them.
-    pub fn drain(
-        &mut self,
-        cx: &mut Context,
-        length: usize,
-        skip: usize,
-        keep: bool,
-    ) -> Answer<Data<'_>> {
-        self.drain_to(cx, 0, length, skip, keep)
+    /// What the last [`Ring::drain`] took is in it again. Nothing else may have happened to it since.
+    pub fn take_back(&mut self) {
+        let bytes = core::mem::take(&mut self.drained);
+        self.length += bytes;
+        self.head = match self.head.checked_sub(bytes) {
+            Some(head) => head,
+            None => self.head + self.memory.len() - bytes,
+        };
     }
 
-    /// The same, to this place of the caller's in part and behind it.
-    pub fn drain_to(
+    /// Store the first `length` bytes at this place of the caller's in part before they go, with `skip` more behind them; `keep` leaves all of them.
+    /// On failure nothing has gone.
+    pub fn store(
         &mut self,
         cx: &mut Context,
         place: usize,
         length: usize,
         skip: usize,
         keep: bool,
-    ) -> Answer<Data<'_>> {
-        let size = self.memory.len();
-        let head = self.head;
-        let first = length.min(size - head);
-        let second = length - first;
-        if second != 0 {
-            cx.store(place, &self.memory[head..])?;
+    ) -> Answer<()> {
+        let first = length.min(self.memory.len() - self.head);
+        if first != 0 {
+            cx.store(place, &self.memory[self.head..self.head + first])?;
+        }
+        if first < length {
+            cx.store(place + first, &self.memory[..length - first])?;
         }
         if !keep {
-            self.length -= length + skip;
-            self.head += length + skip;
-            if self.head >= size {
-                self.head -= size;
-            }
+            self.drop_first(length + skip);
         }
-        self.given = match second {
-            0 => head,
-            _ => 0,
-        };
-        Ok(if second != 0 {
-            Data {
-                done: place + first,
-                rest: &self.memory[..second],
-            }
-        } else {
-            Data {
-                done: place,
-                rest: &self.memory[head..head + first],
-            }
-        })
+        Ok(())
+    }
+
+    #[inline]
+    fn drop_first(&mut self, bytes: usize) {
+        self.length -= bytes;
+        self.head += bytes;
+        if self.head >= self.memory.len() {
+            self.head -= self.memory.len();
+        }
     }
 }

@@ -420,6 +420,12 @@ pub trait Server: Sized {
         Err(Failure::Errno(EINVAL))
     }
 
+    /// The data that [`Server::read`] took out of this node, and gave with the last answer, could not be delivered: they are there again.
+    /// (What is taken away for good, or by another operation, is stored before it is taken: [`Context::store`].)
+    fn take_back(&mut self, cx: &mut Context, node: Self::Node) {
+        let _ = (cx, node);
+    }
+
     /// Take `length` bytes from the caller ([`Context::fetch`]); how many were taken. Where it waits with `cx.progress` bytes taken of a seekable file, it sees to it that nobody else changes the file's length meanwhile.
     fn write(
         &mut self,

@@ -198,7 +198,7 @@ impl<M: Machine> Devfs<M> {
         cx: &mut Context,
         reader: &mut Reader,
         length: usize,
-    ) -> Answer<Data<'_>> {
+    ) -> Answer<Data<'static>> {
         let mut line = [0; LINE + HEAD];
         let (count, next) = self.machine.log_read(reader.offset, &mut line);
         // The line that began where the ring no longer reaches back to is cut; the next one is whole.
@@ -224,9 +224,13 @@ impl<M: Machine> Devfs<M> {
         if self.record.len() > length {
             return Err(Failure::Errno(EINVAL));
         }
+        cx.store(0, &self.record)?;
         reader.offset = (start + end as u64 + 1).min(next);
         reader.sequence += 1;
-        Ok(Data::from(&self.record[..]))
+        Ok(Data {
+            done: self.record.len(),
+            rest: &[],
+        })
     }
 
     fn log_write(&mut self, cx: &mut Context, length: usize) -> Answer<usize> {

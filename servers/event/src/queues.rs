@@ -328,19 +328,22 @@ impl Queues {
         self.queues.get(queue).map_or(0, Queue::length)
     }
 
-    /// As many whole records as have room, into `into`. EINVAL: not even the first one has.
-    pub fn take(
-        &mut self,
-        cx: &mut Context,
-        queue: u32,
-        room: usize,
-        into: &mut Vec<u8>,
-    ) -> Result<(), i64> {
+    /// As many whole records as have room, copied to `into`; how many. EINVAL: not even the first one has.
+    pub fn look(&self, queue: u32, room: usize, into: &mut Vec<u8>) -> Result<usize, i64> {
         into.clear();
-        let queue = self.queues.get_mut(queue).ok_or(EINVAL)?;
+        let queue = self.queues.get(queue).ok_or(EINVAL)?;
         into.try_reserve(queue.length().min(room))
             .map_err(|_| ENOMEM)?;
-        queue.take(cx, room, into)
+        queue.look(room, into)
+    }
+
+    /// The first `records` are gone.
+    pub fn take(&mut self, cx: &mut Context, queue: u32, records: usize) {
+        if let Some(queue) = self.queues.get_mut(queue) {
+            for _ in 0..records {
+                queue.take(cx);
+            }
+        }
     }
 }
 
@@ -427,34 +430,57 @@ impl Queue {
         true
     }
 
-    fn take(&mut self, cx: &mut Context, room: usize, into: &mut Vec<u8>) -> Result<(), i64> {
-        while let Some(chunk) = self.chunks.front() {
-            let rest = &chunk[self.read..];
-            let Some((head, behind)) = rest.split_first_chunk::<HEAD>() else {
-                // Read to its end.
-                self.chunks.pop_front();
-                self.read = 0;
-                cx.refund(self.payer, CHUNK);
-                continue;
-            };
-            let length = u32::from_le_bytes([head[12], head[13], head[14], head[15]]) as usize;
-            if into.len() + HEAD + length > room {
-                break;
+    fn look(&self, room: usize, into: &mut Vec<u8>) -> Result<usize, i64> {
+        let mut records = 0;
+        let mut from = self.read;
+        for chunk in &self.chunks {
+            let mut rest = &chunk[from..];
+            from = 0;
+            while let Some(length) = first_record(rest) {
+                if into.len() + length > room {
+                    return match records {
+                        0 => Err(EINVAL),
+                        _ => Ok(records),
+                    };
+                }
+                into.extend_from_slice(&rest[..length]);
+                rest = &rest[length..];
+                records += 1;
             }
-            into.extend_from_slice(head);
-            into.extend_from_slice(&behind[..length]);
-            self.overflowed &= head[..8] != record(Queue::LOST, 0)[..8];
-            self.read += HEAD + length;
-            self.bytes -= HEAD + length;
-            self.records -= 1;
         }
-        if self.bare && self.chunks.is_empty() && into.len() + HEAD <= room {
+        if self.bare && into.len() + HEAD <= room {
             into.extend_from_slice(&record(Queue::LOST, 0));
-            (self.bare, self.overflowed) = (false, false);
+            records += 1;
         }
-        match into.is_empty() && self.length() != 0 {
-            true => Err(EINVAL),
-            false => Ok(()),
+        match records {
+            0 if self.length() != 0 => Err(EINVAL),
+            _ => Ok(records),
         }
     }
+
+    /// The first record goes, and what memory it was the last of.
+    fn take(&mut self, cx: &mut Context) {
+        let Some(chunk) = self.chunks.front() else {
+            (self.bare, self.overflowed) = (false, false);
+            return;
+        };
+        let rest = &chunk[self.read..];
+        let length = first_record(rest).unwrap_or(rest.len());
+        self.overflowed &= !rest.starts_with(&record(Queue::LOST, 0)[..8]);
+        self.read += length;
+        self.bytes -= length;
+        self.records -= 1;
+        if self.read == chunk.len() {
+            self.chunks.pop_front();
+            self.read = 0;
+            cx.refund(self.payer, CHUNK);
+        }
+    }
+}
+
+/// The length of the record at the front.
+fn first_record(bytes: &[u8]) -> Option<usize> {
+    let head = bytes.first_chunk::<HEAD>()?;
+    let name = u32::from_le_bytes([head[12], head[13], head[14], head[15]]);
+    Some(HEAD + name as usize)
 }

@@ -453,9 +453,14 @@ impl Server for Events {
                 return Err(Failure::Wait(key(handle.node)));
             }
             Node::Queue(index) => {
-                let taken = self.queues.take(cx, index, length, &mut self.scratch);
-                taken.map_err(Failure::Errno)?;
-                return Ok(self.scratch.as_slice().into());
+                let found = self.queues.look(index, length, &mut self.scratch);
+                let records = found.map_err(Failure::Errno)?;
+                cx.store(0, &self.scratch)?;
+                self.queues.take(cx, index, records);
+                return Ok(Data {
+                    done: self.scratch.len(),
+                    rest: &[],
+                });
             }
             _ => return fail(EINVAL),
         };
@@ -467,17 +472,17 @@ impl Server for Events {
         if core::mem::take(&mut timer.cancelled) {
             return fail(ECANCELED);
         }
-        let count = timer.take(now);
+        let count = timer.expired(now);
         if count == 0 {
             return Err(Failure::Wait(key(handle.node)));
         }
+        cx.store(0, &count.to_le_bytes())?;
+        timer.take(count);
         if timer.next != 0 {
             self.coming.set(index, timer.next);
         }
         self.next_alarm(cx);
-        self.scratch.clear();
-        self.scratch.extend_from_slice(&count.to_le_bytes());
-        Ok(self.scratch.as_slice().into())
+        Ok(Data { done: 8, rest: &[] })
     }
 
     fn write(&mut self, _: &mut Context, _: &mut Handle<Self>, _: u64, _: usize) -> Answer<usize> {

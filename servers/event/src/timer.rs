@@ -99,18 +99,21 @@ impl Timer {
         self.next != 0 && self.next <= now
     }
 
-    /// Expirations up to now, which are then used up.
-    pub fn take(&mut self, now: u64) -> u64 {
-        if !self.has_expired(now) {
-            return 0;
+    /// Expirations up to now.
+    pub fn expired(&self, now: u64) -> u64 {
+        match self.interval {
+            _ if !self.has_expired(now) => 0,
+            0 => 1,
+            interval => (now - self.next) / interval + 1,
         }
-        if self.interval == 0 {
-            self.next = 0;
-            return 1;
-        }
-        let count = (now - self.next) / self.interval + 1;
-        self.next = self.next.saturating_add(count * self.interval);
-        count
+    }
+
+    /// So many of them are used up.
+    pub fn take(&mut self, count: u64) {
+        self.next = match self.interval {
+            0 => 0,
+            interval => self.next.saturating_add(count * interval),
+        };
     }
 
     /// How long it is till the next expiration; 0 = none comes.
@@ -136,13 +139,15 @@ mod tests {
             interval: 50,
             ..Timer::default()
         };
-        assert_eq!(t.take(99), 0);
-        assert_eq!(t.take(100), 1);
-        assert_eq!(t.left(260), 40);
-        assert_eq!(t.take(260), 3);
+        assert_eq!((t.expired(99), t.expired(100)), (0, 1));
+        t.take(1);
+        assert_eq!((t.left(260), t.expired(260), t.next), (40, 3, 150));
+        t.take(3);
         assert_eq!(t.next, 300);
         t.interval = 0;
-        assert_eq!((t.take(400), t.next, t.take(500)), (1, 0, 0));
+        assert_eq!(t.expired(400), 1);
+        t.take(1);
+        assert_eq!((t.next, t.expired(500)), (0, 0));
     }
 
     #[test]

@@ -246,10 +246,10 @@ impl Queues {
         Ok(())
     }
 
-    /// Length of the message that comes next.
-    pub fn next(&self, at: u32) -> Option<usize> {
+    /// The message that comes next.
+    pub fn next(&self, at: u32) -> Option<&[u8]> {
         let of = self.all.get(at)?.list.last()?;
-        Some(self.messages.get(of.first)?.text.len())
+        Some(self.messages.get(of.first)?.text.bytes())
     }
 
     /// Take it; the first sender goes on.

@@ -517,8 +517,8 @@ impl<O: Outside> Ipc<O> {
         Ok(0)
     }
 
-    /// The words of the answer, and how much of `self.text` is its data.
-    fn receive(&mut self, cx: &mut Context) -> Answer<([u64; 8], usize)> {
+    /// The words of the answer; a text that does not go in them is stored.
+    fn receive(&mut self, cx: &mut Context) -> Answer<[u64; 8]> {
         let [_, _, kind, room, ..] = cx.request.words;
         if let Some(result) = self.waited(cx) {
             self.leave(cx.progress);
@@ -542,8 +542,8 @@ impl<O: Outside> Ipc<O> {
             },
         };
         let result = found.and_then(|number| {
-            let message = self.queues.messages.get(number);
-            let length = message.map_or(0, |message| message.text.len());
+            let text = there_text(&self.queues, number);
+            let length = text.len();
             if length as u64 > room && flags & msg::MSG_NOERROR == 0 {
                 return fail(E2BIG);
             }
@@ -551,6 +551,10 @@ impl<O: Outside> Ipc<O> {
             let length = length.min(room as usize);
             if words && length > ipc::RECEIVED {
                 return fail(EFBIG);
+            }
+            // Nothing is taken that does not arrive.
+            if !words && length != 0 {
+                cx.store(0, &text[..length])?;
             }
             Ok((number, length, words))
         });
@@ -579,17 +583,8 @@ impl<O: Outside> Ipc<O> {
         answer[1] = there.kind as u64;
         if words {
             words_of_text(&there.text.bytes()[..length], &mut answer);
-            return Ok((answer, 0));
         }
-        match taken.map(|message| message.text) {
-            Some(Text::Long(text)) => self.text = text,
-            Some(text) => errno(copy_text(&mut self.text, &text.bytes()[..length]))?,
-            None => errno(copy_text(
-                &mut self.text,
-                &there_text(&self.queues, number)[..length],
-            ))?,
-        }
-        Ok((answer, length))
+        Ok(answer)
     }
 
     fn msg_ctl(&mut self, cx: &mut Context) -> Answer<u64> {
@@ -1169,8 +1164,7 @@ impl<O: Outside> Ipc<O> {
             ipc::MQ_RECEIVE if receives => {
                 let answer = self.posix_receive(cx, at, waits);
                 self.flush(cx);
-                let (words, length) = answer?;
-                Ok(Reply::new(&words).data(&self.text[..length]))
+                answer.map(|words| Reply::new(&words))
             }
             ipc::MQ_ATTR => {
                 let old = handle.flags & o::NONBLOCK;
@@ -1286,13 +1280,8 @@ impl<O: Outside> Ipc<O> {
         Ok(0)
     }
 
-    /// The words of the answer, and how much of `self.text` is its data.
-    fn posix_receive(
-        &mut self,
-        cx: &mut Context,
-        at: u32,
-        waits: bool,
-    ) -> Answer<([u64; 8], usize)> {
+    /// The words of the answer; a text that does not go in them is stored.
+    fn posix_receive(&mut self, cx: &mut Context, at: u32, waits: bool) -> Answer<[u64; 8]> {
         let [_, room, deadline, ..] = cx.request.words;
         if let Some(result) = self.waited(cx) {
             self.leave(cx.progress);
@@ -1302,29 +1291,40 @@ impl<O: Outside> Ipc<O> {
         if room < queue.size {
             return fail(EMSGSIZE);
         }
-        let Some(length) = self.posix.next(at) else {
+        let Some(text) = self.posix.next(at) else {
             return match waits {
                 false => fail(EAGAIN),
                 true => self.wait(cx, || For::Put(at), deadline),
             };
         };
-        let words = cx.request.in_len == 0;
-        self.leave(cx.progress);
-        if words && length > ipc::RECEIVED {
+        let (length, words) = (text.len(), cx.request.in_len == 0);
+        let mut answer = [length as u64, 0, 0, 0, 0, 0, 0, 0];
+        // Nothing is taken that does not arrive.
+        let stored = match words {
             // (The next one may wait in vain: this caller comes again.)
-            return fail(EFBIG);
+            true if length > ipc::RECEIVED => {
+                self.leave(cx.progress);
+                return fail(EFBIG);
+            }
+            true => {
+                words_of_text(text, &mut answer);
+                Ok(())
+            }
+            false if length == 0 => Ok(()),
+            false => cx.store(0, text),
+        };
+        self.leave(cx.progress);
+        if let Err(failure) = stored {
+            // Perhaps this caller does not come again.
+            self.posix.offer(&mut self.waiters, at);
+            return Err(failure);
         }
         let taken = self.posix.take(&mut self.waiters, at);
-        let (priority, text) = taken.ok_or(Failure::Errno(EAGAIN))?;
+        let (priority, _) = taken.ok_or(Failure::Errno(EAGAIN))?;
         self.posix.offer(&mut self.waiters, at);
         cx.wake(posix_key(at));
-        let mut answer = [length as u64, priority.into(), 0, 0, 0, 0, 0, 0];
-        match text {
-            text if words => words_of_text(text.bytes(), &mut answer),
-            Text::Long(text) => self.text = text,
-            text => errno(copy_text(&mut self.text, text.bytes()))?,
-        }
-        Ok((answer, if words { 0 } else { length }))
+        answer[1] = priority.into();
+        Ok(answer)
     }
 
     fn posix_send_directly(
@@ -1362,7 +1362,7 @@ impl<O: Outside> Ipc<O> {
             return None;
         };
         let queue = self.posix.all.get(at)?;
-        let length = self.posix.next(at)?;
+        let length = self.posix.next(at)?.len();
         if request.words[1] < queue.size || length > ipc::RECEIVED {
             return None;
         }
@@ -1505,13 +1505,6 @@ fn fetch_text(cx: &mut Context, length: usize) -> Answer<Text> {
 fn there_text(queues: &Queues, number: u32) -> &[u8] {
     let message = queues.messages.get(number);
     message.map_or(&[], |message| message.text.bytes())
-}
-
-fn copy_text(into: &mut Vec<u8>, text: &[u8]) -> Result<(), i64> {
-    into.clear();
-    into.try_reserve(text.len()).map_err(|_| ENOMEM)?;
-    into.extend_from_slice(text);
-    Ok(())
 }
 
 fn there_at(sets: &Sets, at: u32, number: u32) -> sem::Semaphore {
@@ -1683,12 +1676,7 @@ impl<O: Outside> Server for Ipc<O> {
             ipc::MQ_OPEN => self.posix_open(cx, handles),
             ipc::MQ_UNLINK => value(self.posix_unlink(cx)),
             ipc::LIMIT => self.limit(cx),
-            ipc::MSG_RECEIVE => {
-                let answer = self.receive(cx);
-                self.flush(cx);
-                let (words, length) = answer?;
-                return Ok(Reply::new(&words).data(&self.text[..length]));
-            }
+            ipc::MSG_RECEIVE => self.receive(cx).map(|words| Reply::new(&words)),
             ipc::SEM_CTL => {
                 let answer = self.sem_ctl(cx);
                 self.flush(cx);

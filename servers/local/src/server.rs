@@ -668,11 +668,8 @@ impl Sockets {
         let wanted = length - before.min(length);
         if stream && all && !peek && !found.ends && found.bytes < wanted {
             // Not enough yet: what is there goes to the caller now.
-            let data = socket
-                .queue
-                .ring
-                .drain_to(cx, head + before, found.bytes, 0, false)?;
-            cx.store(data.done, data.rest)?;
+            let ring = &mut socket.queue.ring;
+            ring.store(cx, head + before, found.bytes, 0, false)?;
             stream::took(&mut socket.queue, found.bytes);
             cx.progress = (before + found.bytes) as u64;
             cx.progress_is_result = true;
@@ -720,10 +717,8 @@ impl Sockets {
         };
         // Here it may fail last: the caller's memory.
         let queue = &mut socket.queue;
-        let data = queue
-            .ring
-            .drain_to(cx, head + before, found.bytes, skip, peek)?;
-        let (copied, rest) = (data.done, data.rest.len());
+        let ring = &mut queue.ring;
+        ring.store(cx, head + before, found.bytes, skip, peek)?;
         let mut rights: Rights = match peek {
             true => peeked(queue, found.bytes, stream),
             false if stream => stream::took(queue, found.bytes),
@@ -775,9 +770,6 @@ impl Sockets {
             }
             hand_over(&mut reply, &rights, !peek);
         }
-        let ring = &self.socket(index)?.queue.ring;
-        reply.offset = copied as u64;
-        reply.data = ring.last_given(rest);
         Ok(reply)
     }
 
@@ -966,8 +958,7 @@ impl Server for Sockets {
             false => whole - found.bytes,
         };
         let there = !queue.is_empty();
-        let data = queue.ring.drain_to(cx, 0, found.bytes, skip, peek)?;
-        let (done, rest) = (data.done, data.rest.len());
+        queue.ring.store(cx, 0, found.bytes, skip, peek)?;
         if !peek && there {
             let rights = match stream {
                 true => stream::took(queue, found.bytes),
@@ -981,10 +972,9 @@ impl Server for Sockets {
             self.drop_queued(cx, rights);
             self.emptied(index);
         }
-        let ring = &self.socket(index)?.queue.ring;
         Ok(Data {
-            done,
-            rest: ring.last_given(rest),
+            done: found.bytes,
+            rest: &[],
         })
     }
 

@@ -240,6 +240,14 @@ impl Net {
         index: u32,
         length: usize,
     ) -> Answer<Reply<'a>> {
+        let queue = self.socket_mut(index)?.queue_mut();
+        let Some(first) = queue.and_then(|queue| queue.faults.front()) else {
+            return fail(EAGAIN);
+        };
+        let count = first.text.len().min(length);
+        if count != 0 {
+            cx.store(0, &first.text[..count])?;
+        }
         let Some(fault) = self.take_fault(cx, index) else {
             return fail(EAGAIN);
         };
@@ -254,7 +262,6 @@ impl Net {
         let v4 = fault.told.offender.unwrap_or(fault.to.address).is_v4();
         let nobody = if v4 { Address::ANY_V4 } else { Address::ANY };
         let offender = fault.told.offender.unwrap_or(nobody);
-        let count = fault.text.len().min(length);
         let cut = if count < fault.text.len() {
             msg::TRUNC
         } else {
@@ -275,11 +282,6 @@ impl Net {
             | u64::from(fault.errno) << 48
             | u64::from(origin) << 56;
         let came = with::ADDRESS | msg::ERRQUEUE | cut;
-        self.scratch.clear();
-        if self.scratch.try_reserve(count).is_err() {
-            return fail(ENOMEM);
-        }
-        self.scratch.extend_from_slice(&fault.text[..count]);
         let words = [
             count as u64,
             came,
@@ -290,7 +292,7 @@ impl Net {
             offender_high,
             more,
         ];
-        Ok(Reply::new(&words).data(&self.scratch))
+        Ok(Reply::new(&words))
     }
 }
 

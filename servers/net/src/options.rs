@@ -323,7 +323,7 @@ impl Net {
             NETLINK_LEVEL if family == NETLINK => [self.get_netlink_option(index, number)?, 0],
             PACKET_LEVEL if family == PACKET => {
                 let given = cx.request.words[2];
-                [self.get_capture_option(index, number, given)?, 0]
+                [self.get_capture_option(cx, index, number, given)?, 0]
             }
             level if special && level != SOCKET => return fail(ENOPROTOOPT),
             SOCKET => self.get_socket_option(index, number)?,

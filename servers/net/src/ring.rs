@@ -95,23 +95,6 @@ impl Ring {
         Ok(())
     }
 
-    /// The last piece of so many bytes at the front: of those that are there still, or (not `still`) of those that went last.
-    pub fn given(&self, count: usize, still: bool) -> &[u8] {
-        let size = self.memory.len();
-        if size == 0 || count == 0 {
-            return &[];
-        }
-        let start = match still {
-            true => self.head,
-            false => (self.head + size - count % size) % size,
-        };
-        let end = start + count;
-        match end <= size {
-            true => &self.memory[start..end],
-            false => &self.memory[..(end - size).min(start)],
-        }
-    }
-
     /// So many bytes at the front are gone.
     pub fn advance(&mut self, count: usize) {
         if !self.memory.is_empty() {

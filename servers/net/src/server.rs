@@ -527,8 +527,14 @@ impl Net {
         }
     }
 
-    /// A datagram to receive: taken, or (`peek`) only looked at. Its length; None: nothing will come.
-    fn next_datagram(&mut self, cx: &mut Context, index: u32, peek: bool) -> Answer<Option<usize>> {
+    /// A datagram to receive: its first bytes (at most `most`) are stored, and it is taken or (`peek`) only looked at. Its length; None: nothing will come.
+    fn next_datagram(
+        &mut self,
+        cx: &mut Context,
+        index: u32,
+        most: usize,
+        peek: bool,
+    ) -> Answer<Option<usize>> {
         if self.socket(index)?.family == NETLINK {
             self.go_on(cx, index);
         }
@@ -544,7 +550,11 @@ impl Net {
                 false => Ok(None),
             };
         };
-        let length = first.bytes().len();
+        let bytes = first.bytes();
+        let length = bytes.len();
+        if length.min(most) != 0 {
+            cx.store(0, &bytes[..length.min(most)])?;
+        }
         if !peek {
             self.taken = self.take_datagram(cx, index);
             if self.socket(index)?.family == NETLINK {
@@ -581,7 +591,7 @@ impl Net {
         }
         if !socket.is_stream() {
             let result = match flags & msg::OOB {
-                0 => self.next_datagram(cx, index, peek),
+                0 => self.next_datagram(cx, index, length, peek),
                 _ => fail(EOPNOTSUPP),
             };
             let found = self.settle(cx, result, limit, nonblocking, |_| None)?;
@@ -618,8 +628,7 @@ impl Net {
         let enough = found == 0 || before + found >= length;
         if all && !peek && !enough {
             // What is there goes to the caller now.
-            cx.store(before, first)?;
-            cx.store(before + first.len(), second)?;
+            store_pieces(cx, before, [first, second])?;
             self.stream_took(cx, index, found);
             cx.progress = (before + found) as u64;
             cx.progress_is_result = true;
@@ -631,21 +640,11 @@ impl Net {
             return Ok(Reply::result(done as i64));
         }
         self.timeouts.ended(cx.request.token);
-        let mut offset = before;
-        if !second.is_empty() {
-            cx.store(before, first)?;
-            offset += first.len();
-        }
+        store_pieces(cx, before, [first, second])?;
         if !peek {
             self.stream_took(cx, index, found);
         }
-        let mut reply = Reply::new(&[(before + found) as u64]);
-        if let (Some(stream), false) = (self.streams.get(at), skips) {
-            let given = stream.receive.given(found, peek);
-            reply = reply.data(given);
-            reply.offset = offset as u64;
-        }
-        Ok(reply)
+        Ok(Reply::result((before + found) as i64))
     }
 
     fn give_datagram(
@@ -681,7 +680,7 @@ impl Net {
         words[7] = u64::from(datagram.interface)
             | u64::from(datagram.ttl) << 32
             | u64::from(datagram.tos) << 40;
-        Ok(Reply::new(&words).data(&datagram.bytes()[..count]))
+        Ok(Reply::new(&words))
     }
 
     fn name<'a>(&mut self, index: u32, whose: u64) -> Answer<Reply<'a>> {
@@ -722,6 +721,17 @@ impl Net {
         }
         self.taken = None;
     }
+}
+
+/// What a stream gives is stored before it goes from its ring.
+fn store_pieces(cx: &mut Context, place: usize, [first, second]: [&[u8]; 2]) -> Answer<()> {
+    if !first.is_empty() {
+        cx.store(place, first)?;
+    }
+    if !second.is_empty() {
+        cx.store(place + first.len(), second)?;
+    }
+    Ok(())
 }
 
 impl Server for Net {
@@ -794,33 +804,28 @@ impl Server for Net {
         let socket = self.socket(index)?;
         let limit = socket.limits.receive;
         if !socket.is_stream() {
-            let result = self.next_datagram(cx, index, peek);
+            let result = self.next_datagram(cx, index, length, peek);
             let found = self.settle(cx, result, limit, nonblocking, |_| None)?;
-            let datagram = found.and_then(|_| self.looked_at(index, peek));
-            let bytes = datagram.map_or(&[][..], |datagram| datagram.bytes());
-            return Ok(Data::from(&bytes[..bytes.len().min(length)]));
+            return Ok(Data {
+                done: found.unwrap_or(0).min(length),
+                rest: &[],
+            });
         }
         let result = self.stream_available(index, length, false);
         let found = self.settle(cx, result, limit, nonblocking, |_| 0)?;
         let State::Stream(at) = self.socket(index)?.state else {
             return fail(ENOTCONN);
         };
-        let mut done = 0;
         if let Some(stream) = self.streams.get(at) {
-            let [first, second] = stream.receive.pieces(0, found);
-            if !second.is_empty() {
-                cx.store(0, first)?;
-                done = first.len();
-            }
+            store_pieces(cx, 0, stream.receive.pieces(0, found))?;
         }
         if !peek && found != 0 {
             self.stream_took(cx, index, found);
         }
-        let rest = match self.streams.get(at) {
-            Some(stream) => stream.receive.given(found, peek),
-            None => &[],
-        };
-        Ok(Data { done, rest })
+        Ok(Data {
+            done: found,
+            rest: &[],
+        })
     }
 
     fn write(

@@ -905,7 +905,7 @@ impl Net {
         Ok(there.min(length))
     }
 
-    /// So many bytes were read. What that has to tell the peer leaves when the answer has gone, because it lies in the ring.
+    /// So many bytes were read. What that has to tell the peer leaves when the answer has gone.
     pub(crate) fn stream_took(&mut self, cx: &mut Context, index: u32, count: usize) {
         let now = self.now(cx);
         let Ok(Some(at)) = self.stream_of(index) else {

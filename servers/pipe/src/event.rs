@@ -22,22 +22,23 @@ pub struct Event {
 
 impl Event {
     /// What a read gives; nothing if it must wait.
-    fn take(&mut self) -> Option<u64> {
-        if self.count == 0 {
-            return None;
+    fn there(&self) -> Option<u64> {
+        match self.count {
+            0 => None,
+            _ if self.semaphore => Some(1),
+            count => Some(count),
         }
-        let taken = if self.semaphore { 1 } else { self.count };
-        self.count -= taken;
-        Some(taken)
     }
 
-    pub fn read(&mut self, cx: &mut Context, length: usize, keys: u64) -> Answer<[u8; 8]> {
+    pub fn read(&mut self, cx: &mut Context, length: usize, keys: u64) -> Answer<()> {
         if length < 8 {
             return Err(Failure::Errno(EINVAL));
         }
-        let taken = self.take().ok_or(Failure::Wait(keys | READABLE))?;
+        let there = self.there().ok_or(Failure::Wait(keys | READABLE))?;
+        cx.store(0, &there.to_le_bytes())?;
+        self.count -= there;
         cx.wake(keys | WRITABLE);
-        Ok(taken.to_le_bytes())
+        Ok(())
     }
 
     pub fn write(&mut self, cx: &mut Context, length: usize, keys: u64) -> Answer<usize> {
@@ -72,10 +73,11 @@ impl Event {
         if length < 8 {
             return Direct::Ordinary;
         }
-        let Some(taken) = self.take() else {
+        let Some(there) = self.there() else {
             return Direct::Wait(keys | READABLE);
         };
-        words[0] = taken;
+        words[0] = there;
+        self.count -= there;
         later.wake(keys | WRITABLE);
         Direct::Done(8)
     }

@@ -165,7 +165,7 @@ impl Pipe {
         if !peek {
             cx.wake(keys | WRITABLE);
         }
-        self.ring.drain(cx, count, 0, peek)
+        self.ring.drain(cx, count, peek)
     }
 
     /// All of it (in pieces if it is longer than PIPE_BUF); `cx.progress` counts what went before a wait.

@@ -445,8 +445,17 @@ impl Server for Pipes {
             Node::Event(index) => index,
             Node::Root => return fail(EBADF),
         };
-        self.scratch = self.event(index)?.read(cx, length, keys(index, 0))?;
-        Ok(self.scratch.as_slice().into())
+        self.event(index)?.read(cx, length, keys(index, 0))?;
+        Ok(Data { done: 8, rest: &[] })
+    }
+
+    fn take_back(&mut self, cx: &mut Context, node: Node) {
+        if let Node::Pipe(index) = node {
+            if let Some(Object::Pipe(pipe)) = self.objects.get_mut(index) {
+                pipe.ring.take_back();
+                cx.wake(keys(index, 0) | READABLE);
+            }
+        }
     }
 
     fn write(

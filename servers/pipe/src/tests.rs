@@ -159,6 +159,8 @@ fn told(b: &mut Bench<Pipes>) -> Vec<(u64, u64, u64)> {
 fn the_event_server_is_told_of_changes() {
     const AGAIN: u64 = event::told::AGAIN;
     let mut b = bench();
+    // (Bytes that are taken back are told of as new ones.)
+    b.cold = false;
     let (r, w) = pipe(&mut b, 0);
     assert_eq!(b.result(r, &[fs::WATCH, 7, poll::IN], b""), 0);
     assert_eq!(told(&mut b), [(7, 0, AGAIN)]);

@@ -120,7 +120,15 @@ fn set_core_pattern<S: System>(system: &mut S, text: &[u8]) -> Result<(), i64> {
 const PIECE: usize = 4096;
 const PIECES: usize = 1 << 20;
 
-/// Read or write in pieces, up to the first that gives less: EIO if nothing is there.
+/// Memory of another process that is not there is EIO. (EFAULT is the caller's own: it comes again.)
+fn not_there(number: i64) -> Failure {
+    Failure::Errno(match number {
+        EFAULT => EIO,
+        number => number,
+    })
+}
+
+/// Read or write in pieces, up to the first that gives less.
 fn in_pieces(length: usize, mut piece: impl FnMut(usize, usize) -> Answer<usize>) -> Answer<usize> {
     let length = length.min(PIECES);
     let mut done = 0;
@@ -133,8 +141,7 @@ fn in_pieces(length: usize, mut piece: impl FnMut(usize, usize) -> Answer<usize>
                     break;
                 }
             }
-            Err(_) if done != 0 => break,
-            Err(Failure::Errno(EFAULT)) => return Err(Failure::Errno(EIO)),
+            Err(Failure::Errno(number)) if done != 0 && number != EFAULT => break,
             Err(failure) => return Err(failure),
         }
     }
@@ -573,7 +580,7 @@ impl<S: System> Server for Procfs<S> {
                 let piece = &mut piece[..most];
                 let at = offset + done as u64;
                 let read = self.system.read_memory(by, of, at, piece);
-                let count = read.map_err(Failure::Errno)?.min(piece.len());
+                let count = read.map_err(not_there)?.min(piece.len());
                 cx.store(done, &piece[..count])?;
                 Ok(count)
             })?;
@@ -630,7 +637,7 @@ impl<S: System> Server for Procfs<S> {
                 cx.fetch(done, piece)?;
                 let at = offset + done as u64;
                 let written = self.system.write_memory(by, of, at, piece);
-                written.map_err(Failure::Errno)
+                written.map_err(not_there)
             });
         }
         if let What::Map(which) = self.rows[index].what {

@@ -439,6 +439,7 @@ impl Net {
 
     pub(crate) fn get_capture_option(
         &mut self,
+        cx: &mut Context,
         index: u32,
         number: u32,
         given: u64,
@@ -446,10 +447,14 @@ impl Net {
         let capture = self.capture(index)?;
         Ok(match number {
             STATISTICS => {
-                let lost = core::mem::take(&mut capture.lost);
-                let all = core::mem::take(&mut capture.taken).wrapping_add(lost);
+                let lost = capture.lost;
+                let all = capture.taken.wrapping_add(lost);
                 self.scratch.extend_from_slice(&all.to_le_bytes());
                 self.scratch.extend_from_slice(&lost.to_le_bytes());
+                // They begin anew if they arrive.
+                cx.store(0, &self.scratch)?;
+                let capture = self.capture(index)?;
+                (capture.lost, capture.taken) = (0, 0);
                 0
             }
             AUXDATA => capture.tells_more.into(),
