@@ -193,6 +193,31 @@ int main(int argc, char **argv) {
     tell("it is gone", shmctl(private, IPC_STAT, &ds));
     tell("gone twice", shmctl(private, IPC_RMID, 0));
     tell("the new one", shmctl(shmget(KEY, 0, 0), IPC_RMID, 0));
+    /* A large one that is replaced by itself, or unmapped: a small one that comes later is not as long as it was. */
+    enum { LARGE = 64 * 4096 };
+    int kept = 0;
+    for (int i = 0; i < 32; i++) {
+        int large = shmget(IPC_PRIVATE, LARGE, 0600);
+        char *at = shmat(large, 0, 0);
+        if (i % 2) munmap(at, LARGE);
+        else {
+            if (shmat(large, at, SHM_REMAP | SHM_RDONLY) != at) printf("not replaced\n");
+            if (attached_at_last(large, 1) != 1) printf("attached %d\n", attached(large));
+            if (shmdt(at)) printf("not detached\n");
+            if (shmdt(at) == 0) printf("detached twice\n");
+        }
+        shmctl(large, IPC_RMID, 0);
+        char *place = mmap(NULL, LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        memset(place, 5, LARGE);
+        int small = shmget(IPC_PRIVATE, 4096, 0600);
+        if (shmat(small, place, SHM_REMAP) != place) printf("not there\n");
+        shmctl(small, IPC_RMID, 0);
+        if (shmdt(place)) printf("small one not detached\n");
+        unsigned char there[LARGE / 4096];
+        kept += mincore(place + 4096, LARGE - 4096, there) == 0;
+        munmap(place, LARGE);
+    }
+    printf("neighbours kept: %d\n", kept);
     signal(SIGTERM, SIG_IGN);
     kill(0, SIGTERM);
     return 0;

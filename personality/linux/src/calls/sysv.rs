@@ -103,6 +103,9 @@ pub fn shmat(f: &mut Frame) -> Result<u64> {
     let words = [ipc::SHM_ATTACH, id, how & (SHM_RDONLY | SHM_EXEC)];
     let words = Request::new(&words).brings(1).call(manager()?)?;
     let (size, object) = (words[1], words[7] as u32);
+    if how & SHM_REMAP != 0 {
+        replaced(address);
+    }
     let start = attach(object, size, address, how);
     gate::close(object);
     remember(start?, id as u32, size);
@@ -150,7 +153,29 @@ fn remember(start: u64, id: u32, length: u64) {
         length,
         count: 0,
     });
+    // Whose number this was is gone: it was unmapped, or replaced, without shmdt(2).
+    if attached.id != id {
+        *attached = Attached {
+            id,
+            length,
+            count: 0,
+        };
+    }
     attached.count += 1;
+}
+
+/// A segment that begins here is replaced.
+fn replaced(address: u64) {
+    let Some(number) = number(address) else {
+        return;
+    };
+    let mut state = process().state();
+    if let Some(attached) = state.attached.get_mut(&number) {
+        attached.count -= 1;
+        if attached.count == 0 {
+            state.attached.remove(&number);
+        }
+    }
 }
 
 pub fn shmdt(f: &mut Frame) -> Result<u64> {
