@@ -49,6 +49,11 @@ static void device(const char *path) {
         say("readv", readv(fd, two, 2));
         printf("zero %d\n", zeros(c, 70));
         say("position", lseek(fd, 0, SEEK_CUR));
+        say("moved", lseek(fd, 7, SEEK_SET));
+        say("back", lseek(fd, -3, SEEK_CUR));
+        say("behind the end", lseek(fd, 9, SEEK_END));
+        say("data", lseek(fd, 1, SEEK_DATA));
+        say("no such way", lseek(fd, 0, 9));
         say("write", write(fd, text, 4));
         say("pwrite", pwrite(fd, text, 4, 5));
         say("writev", writev(fd, two, 2));

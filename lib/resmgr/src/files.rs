@@ -283,6 +283,9 @@ impl<S: Server> Core<S> {
         if entry.handle.kind & kind::SEEKABLE == 0 {
             return fail(ESPIPE);
         }
+        if server.stays(entry.handle.node) {
+            return Ok(Reply::result(0));
+        }
         let directory = entry.handle.kind & kind::DIRECTORY != 0;
         let base = match whence {
             0 => 0,

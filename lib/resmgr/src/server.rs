@@ -491,6 +491,12 @@ pub trait Server: Sized {
         Ok(if hole { size } else { offset })
     }
 
+    /// A device whose position is 0, wherever it is moved.
+    fn stays(&self, node: Self::Node) -> bool {
+        let _ = node;
+        false
+    }
+
     fn sync(&mut self, cx: &mut Context, handle: &mut Handle<Self>) -> Answer<()> {
         let _ = (cx, handle);
         Ok(())

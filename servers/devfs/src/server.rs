@@ -488,6 +488,14 @@ impl<M: Machine> Server for Devfs<M> {
         }
     }
 
+    fn stays(&self, node: Node) -> bool {
+        let kind = self.kind(node);
+        matches!(
+            kind,
+            Some(Kind::Null | Kind::Zero | Kind::Full | Kind::Random)
+        )
+    }
+
     fn sync(&mut self, cx: &mut Context, handle: &mut Handle<Self>) -> Answer<()> {
         match handle.node {
             Node::Disk(part) => self.disks.sync(cx, part),

@@ -68,6 +68,12 @@ fn memory_devices_do_what_they_are_for() {
     assert_ne!(first[..30_000], first[30_000..60_000]);
     assert_ne!(read(&mut bench, random, 100), first[..100]);
     assert_eq!(write(&mut bench, random, &[7; 100]), 100);
+    for handle in [null, zero, full, random] {
+        for (offset, whence) in [(5, 0), (-7, 1), (9, 2), (-1, 3)] {
+            let words = [fs::SEEK, offset as u64, whence];
+            assert_eq!(bench.result(handle, &words, b""), 0);
+        }
+    }
 }
 
 #[test]
