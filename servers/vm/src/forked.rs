@@ -2,7 +2,7 @@
 
 use crate::frames::Frames;
 use crate::pages::{mask, own, Chunk, Pages, CHUNK};
-use crate::region::Region;
+use crate::region::{Region, WIPED};
 use crate::space::BATCH;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
@@ -56,6 +56,9 @@ impl Masks {
         for region in regions[..*last].iter().rev() {
             if region.end <= first {
                 break;
+            }
+            if region.marks & WIPED != 0 {
+                continue;
             }
             let pages = mask(first, region.start, region.end);
             if region.shared() {

@@ -9,7 +9,7 @@ use crate::frames::{Frames, BLOCK};
 use crate::lock::Limits;
 use crate::nucleus::{Answer, Frame, Nucleus, Pass};
 use crate::pools::POOL_FREE;
-use crate::region::{Region, Regions, ANONYMOUS, BREAK};
+use crate::region::{Region, Regions, ABSENT, ANONYMOUS, BREAK, WIPED};
 use crate::space::{
     forget_piece, give_table, with_tables, Domain, Errno, Layout, Space, Vm, BATCH, NATIVE_RESERVE,
     NOBODY,
@@ -304,10 +304,10 @@ impl<N: Nucleus> Vm<N> {
         let pieces = ranges
             .iter()
             .flat_map(|&(start, end)| parent.regions.pieces(start, end));
-        for piece in pieces {
+        for piece in pieces.filter(|piece| piece.marks & ABSENT == 0) {
             // Locks are not inherited.
             regions.push(Region {
-                marks: piece.marks & BREAK,
+                marks: piece.marks & (BREAK | WIPED),
                 ..piece
             });
             mapped += piece.pages();

@@ -148,7 +148,7 @@ impl<N: Nucleus> Vm<N> {
         space.regions.change(start, whole, |region| match how {
             LockHow::InUse => region.marks &= !BREAK,
             LockHow::Unlock => region.marks &= !(LOCKED | ON_FAULT),
-            _ => region.marks = region.marks & BREAK | marks | stack_marks(region),
+            _ => region.marks = region.marks & !(LOCKED | ON_FAULT) | marks | stack_marks(region),
         });
         if whole != end {
             return Err(ENOMEM);
@@ -192,7 +192,7 @@ impl<N: Nucleus> Vm<N> {
         }
         space.regions.change(0, top, |region| {
             if region.marks & BREAK == 0 {
-                region.marks = marks | stack_marks(region);
+                region.marks = region.marks & !(LOCKED | ON_FAULT) | marks | stack_marks(region);
             }
         });
         if on_fault {

@@ -4,7 +4,7 @@ use crate::accounts::ONE_RECORD;
 use crate::fault::{Fault, PLENTY};
 use crate::nucleus::Nucleus;
 use crate::pages::{mask, Kinds, Pages};
-use crate::region::{Region, ANONYMOUS, LOCKED, ON_FAULT};
+use crate::region::{Region, ABSENT, ANONYMOUS, LOCKED, ON_FAULT, WIPED};
 use crate::shown::NO_ZEROES;
 use crate::space::{hardware, with_tables, Errno, Layout, Object, Vm, BATCH, MAX_REGIONS, NOBODY};
 use cairn_abi::layout;
@@ -731,6 +731,9 @@ impl<N: Nucleus> Vm<N> {
                         Fault::Protection => EINVAL,
                     })?;
             }
+            advice::DONT_FORK | advice::DO_FORK | advice::WIPE_ON_FORK | advice::KEEP_ON_FORK => {
+                self.advise_fork(index, start, end, what)?;
+            }
             // Hints about order of use, sharing, huge pages and dumps change nothing.
             0..=2 | 12..=17 => {}
             _ => return Err(EINVAL),
@@ -739,6 +742,30 @@ impl<N: Nucleus> Vm<N> {
             return Err(ENOMEM);
         }
         Ok(0)
+    }
+
+    /// How these pages come into a fork's child, up to the first that cannot be told so.
+    fn advise_fork(&mut self, index: usize, start: u64, end: u64, what: u64) -> Result<(), Errno> {
+        self.room_to_split(index)?;
+        let space = self.spaces.get_mut(index).ok_or(ESRCH)?;
+        let wiped = what == advice::WIPE_ON_FORK;
+        // Of the file's or everybody's pages there are no others.
+        let refused = |piece: &Region| {
+            let other = piece.object != ANONYMOUS || piece.shared();
+            wiped && other || !piece.is_programs()
+        };
+        let mut pieces = space.regions.pieces(start, end);
+        let first = pieces.find(refused).map(|piece| piece.start);
+        drop(pieces);
+        let (add, remove) = match what {
+            advice::WIPE_ON_FORK => (WIPED, 0),
+            advice::KEEP_ON_FORK => (0, WIPED),
+            advice::DONT_FORK => (ABSENT, 0),
+            _ => (0, ABSENT),
+        };
+        let change = |region: &mut Region| region.marks = region.marks & !remove | add;
+        space.regions.change(start, first.unwrap_or(end), change);
+        first.map_or(Ok(()), |_| Err(EINVAL))
     }
 
     /// The objects shown in a range lose these pages.

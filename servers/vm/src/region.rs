@@ -15,6 +15,9 @@ pub const LOCKED: u8 = 1;
 pub const ON_FAULT: u8 = 2;
 /// Room that the program break may grow into, and nobody's data yet.
 pub const BREAK: u8 = 4;
+/// How it comes into a fork's child: as zeroes, or not at all.
+pub const WIPED: u8 = 8;
+pub const ABSENT: u8 = 16;
 /// Pages that placement keeps free below a stack.
 const STACK_GUARD: u64 = 256;
 
@@ -28,7 +31,7 @@ pub struct Region {
     pub most: u8,
     /// `cairn_idl::vm::flags` that stay: SHARED, STACK, NO_RESERVE, PROGRAM.
     pub flags: u8,
-    /// [`LOCKED`], [`ON_FAULT`], [`BREAK`].
+    /// [`LOCKED`], [`ON_FAULT`], [`BREAK`], [`WIPED`], [`ABSENT`].
     pub marks: u8,
     /// Index of the memory object, or [`ANONYMOUS`].
     pub object: u32,

@@ -205,9 +205,7 @@ pub fn madvise(f: &mut Frame) -> Result<u64> {
     const DONTNEED: u64 = 4;
     const FREE: u64 = 8;
     const REMOVE: u64 = 9;
-    const KNOWN_HINTS: [u64; 17] = [
-        0, 1, 2, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 24, 25,
-    ];
+    const KNOWN_HINTS: [u64; 13] = [0, 1, 2, 12, 13, 14, 15, 16, 17, 20, 21, 24, 25];
     let (address, what) = (f.arg(0), f.arg(2) & 0xffff_ffff);
     let length = old_range(address, f.arg(1))?;
     if length == 0 {
@@ -216,6 +214,9 @@ pub fn madvise(f: &mut Frame) -> Result<u64> {
     match what {
         DONTNEED | FREE => memory::advise(address, length, advice::DONT_NEED)?,
         REMOVE => memory::advise(address, length, advice::REMOVE)?,
+        advice::DONT_FORK | advice::DO_FORK | advice::WIPE_ON_FORK | advice::KEEP_ON_FORK => {
+            memory::advise(address, length, what)?
+        }
         advice::WILL_NEED => memory::advise(address, length, advice::WILL_NEED)?,
         advice::POPULATE_READ | advice::POPULATE_WRITE => {
             let write = what == advice::POPULATE_WRITE;
@@ -226,7 +227,8 @@ pub fn madvise(f: &mut Frame) -> Result<u64> {
                 other => other?,
             }
         }
-        hint if KNOWN_HINTS.contains(&hint) => {}
+        // It changes nothing, but something must be there.
+        hint if KNOWN_HINTS.contains(&hint) => memory::advise(address, length, 0)?,
         _ => return Err(EINVAL),
     }
     Ok(0)
@@ -240,6 +242,9 @@ pub fn msync(f: &mut Frame) -> Result<u64> {
     }
     let mut at = f.arg(0);
     let end = at + own_range(at, f.arg(1))?;
+    if f.arg(2) & SYNC == 0 && at < end {
+        memory::advise(at, end - at, 0)?;
+    }
     while f.arg(2) & SYNC != 0 && at < end {
         let words = [vm::SYNC, at, end - at];
         let reached = Request::new(&words).call(linux_slot::VM)?[0];

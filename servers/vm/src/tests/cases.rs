@@ -755,6 +755,60 @@ fn small_memory_comes_whole() {
 }
 
 #[test]
+fn a_range_comes_into_the_child_as_zeroes_or_not_at_all() {
+    let mut w = World::new(1024);
+    let a = w.create();
+    w.map(a, P, 8);
+    for page in P..P + 8 {
+        w.write(a, page, 7).unwrap();
+    }
+    let advise = |w: &mut World, id, page: u64, pages: u64, what: u64| {
+        w.call(id, &[vm::ADVISE, page * PAGE, pages * PAGE, what])
+    };
+    assert_eq!(advise(&mut w, a, P + 2, 2, advice::WIPE_ON_FORK), 0);
+    assert_eq!(advise(&mut w, a, P + 5, 1, advice::DONT_FORK), 0);
+    let b = w.fork(a).unwrap();
+    w.audit();
+    let seen: Vec<_> = (P..P + 8).map(|page| w.read(b, page).ok()).collect();
+    assert_eq!(seen[..5], [Some(7), Some(7), Some(0), Some(0), Some(7)]);
+    assert_eq!(seen[5..], [None, Some(7), Some(7)]);
+    // The parent keeps them, and need not copy what the child does not share.
+    let before = w.touch(a, P + 2, false);
+    w.write(a, P + 2, 8).unwrap();
+    assert_eq!(w.touch(a, P + 2, false), before);
+    // The child's children have zeroes too; what is kept again comes as it is.
+    w.write(b, P + 2, 5).unwrap();
+    w.write(b, P + 3, 5).unwrap();
+    assert_eq!(advise(&mut w, b, P + 3, 1, advice::KEEP_ON_FORK), 0);
+    let c = w.fork(b).unwrap();
+    assert_eq!((w.read(c, P + 2), w.read(c, P + 3)), (Ok(0), Ok(5)));
+    assert_eq!(advise(&mut w, a, P, 8, advice::DO_FORK), 0);
+    let d = w.fork(a).unwrap();
+    assert_eq!((w.read(d, P + 5), w.read(d, P + 2)), (Ok(7), Ok(0)));
+    // Locks and marks are apart.
+    assert_eq!(w.call(a, &[vm::LOCK, P * PAGE, 8 * PAGE, 1]), 0);
+    let e = w.fork(a).unwrap();
+    assert_eq!(w.read(e, P + 3), Ok(0));
+    // Not of what is shared, and up to there.
+    let shared = [
+        vm::MAP,
+        (P + 8) * PAGE,
+        PAGE,
+        RW,
+        flags::FIXED | flags::SHARED,
+    ];
+    assert_eq!(w.call(a, &shared), ((P + 8) * PAGE) as i64);
+    assert_eq!(advise(&mut w, a, P, 9, advice::WIPE_ON_FORK), -EINVAL);
+    assert_eq!(advise(&mut w, a, P + 9, 1, advice::WIPE_ON_FORK), -ENOMEM);
+    let f = w.fork(a).unwrap();
+    assert_eq!(w.read(f, P), Ok(0));
+    for id in [a, b, c, d, e, f] {
+        w.audit();
+        w.destroy(id);
+    }
+}
+
+#[test]
 fn the_archive_is_adopted_from_init_and_freed_at_last() {
     let mut w = World::new(1024);
     let server = w.made(&[vm::CREATE, 0, 0]).unwrap();
