@@ -90,6 +90,9 @@ pub mod first_stack {
     }
 }
 
+/// The domain name (uname(2)) until there is another.
+pub const NO_DOMAIN_NAME: &[u8] = b"(none)";
+
 /// Linux's capabilities, by number (capabilities(7)).
 pub mod capability {
     pub const CHOWN: u32 = 0;

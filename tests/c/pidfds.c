@@ -246,6 +246,50 @@ int main(int count, char **arguments) {
     }
     wait(&status);
 
+    /* A folder of /proc is one as well, for signals alone. */
+    pid = child(-1);
+    snprintf(link, sizeof link, "/proc/%d", pid);
+    fd = open(link, O_RDONLY | O_DIRECTORY);
+    int path = open(link, O_PATH | O_DIRECTORY), all = open("/proc", O_RDONLY), root = open("/", O_RDONLY);
+    snprintf(link, sizeof link, "/proc/%d/task", pid);
+    int tasks = open(link, O_RDONLY);
+    snprintf(link, sizeof link, "/proc/%d/task/%d", pid, pid);
+    int task = open(link, O_RDONLY);
+    snprintf(link, sizeof link, "/proc/%d/stat", pid);
+    int stat_file = open(link, O_RDONLY);
+    say("a folder of /proc", kill_fd(fd, 0, NULL, 0));
+    say("a path alone", kill_fd(path, 0, NULL, 0));
+    say("/proc itself", kill_fd(all, 0, NULL, 0));
+    say("another folder", kill_fd(root, 0, NULL, 0));
+    say("its threads' folder", kill_fd(tasks, 0, NULL, 0));
+    say("a thread's folder", kill_fd(task, 0, NULL, 0));
+    say("a file in it", kill_fd(stat_file, 0, NULL, 0));
+    say("not to wait", syscall(SYS_waitid, PIDFD, fd, &info, WEXITED, NULL));
+    fflush(stdout);
+    if (fork() == 0) {
+        if (setgid(1000) || setuid(1000)) _exit(1);
+        say("as a user", kill_fd(fd, SIGKILL, NULL, 0));
+        _exit(0);
+    }
+    wait(&status);
+    int self = open("/proc/self", O_RDONLY | O_DIRECTORY);
+    got = 0;
+    say("to itself", kill_fd(self, SIGUSR1, NULL, 0));
+    printf("got %d\n", got == SIGUSR1);
+    close(self);
+    say("end", kill_fd(fd, SIGKILL, NULL, 0));
+    waitpid(pid, &status, 0);
+    printf("ended by %d\n", WTERMSIG(status));
+    say("gone", kill_fd(fd, 0, NULL, 0));
+    for (int i = 0; i < 3; i++) {
+        pid_t next = child(-1);
+        reused += kill_fd(fd, SIGKILL, NULL, 0) == 0;
+        kill(next, SIGKILL);
+        waitpid(next, NULL, 0);
+    }
+    printf("reached another: %d\n", reused);
+    close(fd);
+
     /* Who may. */
     pid = child(-1);
     fd = open_pid(pid, 0);

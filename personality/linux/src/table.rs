@@ -192,6 +192,7 @@ static CALLS: &[(usize, &str, Handler)] = &[
     (166, "umount2", mounts::umount2),
     (169, "reboot", system::reboot),
     (170, "sethostname", system::sethostname),
+    (171, "setdomainname", system::setdomainname),
     (186, "gettid", ids::gettid),
     (187, "readahead", io::readahead),
     (188, "setxattr", attributes::setxattr),

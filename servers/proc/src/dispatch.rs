@@ -90,7 +90,7 @@ impl<S: System> Manager<S> {
         let has = |roles: u64| message.badge & roles != 0;
         match words[0] {
             FORK..=SECCOMP | TRACE..=CORE => {}
-            IDS_OF..=SIGNAL_OWNER | CGROUP_MAKE..=FILES_OF => return self.outside(message),
+            IDS_OF..=SIGNAL_OWNER | CGROUP_MAKE..=HOSTNAME_OF => return self.outside(message),
             _ => return Err(ENOSYS),
         }
         // (Components' label is the superuser's, and gives them nothing here.)
@@ -171,7 +171,7 @@ impl<S: System> Manager<S> {
             SPACE_UNMOUNT => self.space_unmount(slot, words[1]),
             SPACE_ROOT => self.space_root(message, slot),
             SPACE_ROOT_HANDLE => self.space_root_handle(slot),
-            HOSTNAME => self.hostname_of(message, slot),
+            HOSTNAME => self.name_of_host(message, Some(slot), words[1]),
             USER_SPACE => self.user_space(message, slot),
             SPACE_IPC => self.space_ipc(message, slot),
             NUMBER => self.number(slot, words[1], words[2] != 0),
@@ -242,6 +242,10 @@ impl<S: System> Manager<S> {
             MEMORY => self.memory(message),
             CALL_OF => self.call_of(message),
             FILES_OF => self.files_of(message),
+            HOSTNAME_OF => {
+                let slot = self.by_domain(words[1]).ok();
+                self.name_of_host(message, slot, words[2])
+            }
             ATTEND => self.attend(message),
             LIFE_OF => self.life_of(words[1], words[2]),
             FOLLOW => self.follow(message),

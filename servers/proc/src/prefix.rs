@@ -13,6 +13,7 @@ use cairn_idl::errno::{EACCES, EBUSY, EFAULT, EINVAL, ENAMETOOLONG, ENOENT, ENOS
 use cairn_idl::fs::PREFIX_SERIAL_SHIFT;
 use cairn_idl::mounts::mount::{DISCARD, NO_ACCESS_TIMES, NO_SET_ID, READ_ONLY};
 use cairn_idl::proc::{SPACE_VERSIONS, SPACE_VERSION_COUNT};
+use cairn_idl::NO_DOMAIN_NAME;
 use cairn_rt::{Portal, Received};
 use core::sync::atomic::{fence, AtomicU64, Ordering};
 
@@ -83,7 +84,8 @@ pub struct Prefixes {
     next: usize,
     /// Mounts so far.
     made: u32,
-    hostname: Vec<u8>,
+    /// Host and domain name.
+    names: [Vec<u8>; 2],
 }
 
 impl Prefixes {
@@ -94,7 +96,7 @@ impl Prefixes {
             mounts: [const { None }; MOUNTS_MAX as usize],
             next: 0,
             made: 0,
-            hostname: b"cairn".to_vec(),
+            names: [b"cairn".to_vec(), NO_DOMAIN_NAME.to_vec()],
         };
         prefixes.publish();
         prefixes
@@ -139,12 +141,13 @@ impl Prefixes {
         mount.is_some_and(|mount| mount.name == name)
     }
 
-    pub fn hostname(&self) -> &[u8] {
-        &self.hostname
+    /// Host (0) or domain name (1) of the first UTS name space.
+    pub fn host_text(&self, which: usize) -> &[u8] {
+        &self.names[which]
     }
 
-    pub fn set_hostname(&mut self, name: &[u8]) {
-        self.hostname = name[..name.len().min(NAME - 1)].to_vec();
+    pub fn set_host_text(&mut self, which: usize, name: &[u8]) {
+        self.names[which] = name[..name.len().min(NAME)].to_vec();
         self.publish();
     }
 
@@ -223,7 +226,8 @@ impl Prefixes {
     fn encode(&self) -> [u8; WORDS * 8] {
         let mut bytes = [0u8; WORDS * 8];
         bytes[8..12].copy_from_slice(&(self.count() as u32).to_le_bytes());
-        bytes[16..16 + self.hostname.len()].copy_from_slice(&self.hostname);
+        bytes[12] = u8::from(self.names[1] != NO_DOMAIN_NAME);
+        bytes[16..16 + self.names[0].len()].copy_from_slice(&self.names[0]);
         for (index, mount) in self.mounts.iter().enumerate() {
             let Some(mount) = mount else { continue };
             let entry = &mut bytes[HEAD + index * ENTRY..][..ENTRY];
@@ -336,6 +340,7 @@ mod tests {
     fn layout_is_the_published_one() {
         assert_eq!(size_of::<PrefixTable>(), HEAD);
         assert_eq!(offset_of!(PrefixTable, count), 8);
+        assert_eq!(offset_of!(PrefixTable, domain_name), 12);
         assert_eq!(offset_of!(PrefixTable, hostname), 16);
         assert_eq!(size_of::<Prefix>(), ENTRY);
         assert_eq!(offset_of!(Prefix, len), NAME);

@@ -245,6 +245,7 @@ impl<S: System> Manager<S> {
             comm: process.comm,
             creds: process.creds,
             nice: process.scheduling.nice,
+            life: process.watch_badge(slot),
             no_new_privileges: process.no_new_privileges as u32,
             filter_mode: mode.word() as u32,
             filters,

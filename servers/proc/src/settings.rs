@@ -68,23 +68,24 @@ impl<S: System> Manager<S> {
         message: &Received,
         by_role: bool,
     ) -> Result<Outcome, Errno> {
-        if message.out_len > 64 {
+        let [_, which, domain, ..] = message.words;
+        if message.out_len > 64 || which > 1 {
             return Err(EINVAL);
         }
+        let slot = match by_role {
+            true => self.by_domain(domain)?,
+            false => self.caller(message)?,
+        };
         let name = self.bytes(message, 0, message.out_len)?;
-        if !by_role {
-            let slot = self.caller(message)?;
-            let host = self.processes[slot].host.clone();
-            let owner = host.as_ref().and_then(|host| host.owner.clone());
-            if !self.is_capable(slot, &owner, SYS_ADMIN) {
-                return Err(EPERM);
-            }
-            if let Some(host) = host {
-                *host.name.borrow_mut() = name;
-                return done(0);
-            }
+        let host = self.processes[slot].host.clone();
+        let owner = host.as_ref().and_then(|host| host.owner.clone());
+        if !by_role && !self.is_capable(slot, &owner, SYS_ADMIN) {
+            return Err(EPERM);
         }
-        self.prefixes.set_hostname(&name);
+        match host {
+            Some(host) => *host.names[which as usize].borrow_mut() = name,
+            None => self.prefixes.set_host_text(which as usize, &name),
+        }
         done(0)
     }
 

@@ -49,7 +49,8 @@ pub struct Space {
 pub struct Host {
     id: u64,
     pub owner: Above,
-    pub name: RefCell<Vec<u8>>,
+    /// Host and domain name.
+    pub names: [RefCell<Vec<u8>>; 2],
     _counted: Counted,
 }
 
@@ -197,16 +198,13 @@ impl<S: System> Manager<S> {
             None => process.user.clone(),
         };
         if flags & NEW_HOST != 0 {
-            let name = match &process.host {
-                Some(host) => host.name.borrow().clone(),
-                None => self.prefixes.hostname().to_vec(),
-            };
+            let names = [0, 1].map(|which| RefCell::new(self.host_text(&process.host, which)));
             let counted = Counted::new(&self.counts, process.creds.euid)?;
             self.spaces_made += 1;
             let host = Host {
                 id: self.spaces_made,
                 owner: owner.clone(),
-                name: RefCell::new(name),
+                names,
                 _counted: counted,
             };
             fresh.host = Some(Rc::new(host));
@@ -580,7 +578,7 @@ impl<S: System> Manager<S> {
             None => self.prefixes.table(),
         };
         if let Some(host) = &process.host {
-            let host = host.name.borrow();
+            let host = host.names[0].borrow();
             let length = host.len().min(NAME - 1);
             bytes[16..16 + NAME].fill(0);
             bytes[16..16 + length].copy_from_slice(&host[..length]);
@@ -595,7 +593,7 @@ impl<S: System> Manager<S> {
         bytes.try_reserve_exact(length).map_err(|_| ENOMEM)?;
         bytes.resize(length, 0);
         bytes[8..12].copy_from_slice(&(table.mounts.len() as u32).to_le_bytes());
-        let host = self.prefixes.hostname();
+        let host = self.prefixes.host_text(0);
         bytes[16..16 + host.len()].copy_from_slice(host);
         for (mount, entry) in table.mounts.iter().zip(bytes[HEAD..].chunks_mut(ENTRY)) {
             let used = 1 | u32::from(mount.flags) | mount.number << PREFIX_SERIAL_SHIFT;
@@ -740,13 +738,26 @@ impl<S: System> Manager<S> {
         Ok(Outcome::words(&[0, space, may_change.into()]))
     }
 
-    /// HOSTNAME
-    pub(crate) fn hostname_of(&mut self, message: &Received, slot: Slot) -> Result<Outcome, Errno> {
-        let host = self.processes[slot].host.clone();
-        let name = match &host {
-            Some(host) => host.name.borrow().clone(),
-            None => self.prefixes.hostname().to_vec(),
-        };
+    /// Host (0) or domain name (1) of a UTS name space.
+    fn host_text(&self, host: &Option<Rc<Host>>, which: usize) -> Vec<u8> {
+        match host {
+            Some(host) => host.names[which].borrow().clone(),
+            None => self.prefixes.host_text(which).to_vec(),
+        }
+    }
+
+    /// HOSTNAME, HOSTNAME_OF
+    pub(crate) fn name_of_host(
+        &mut self,
+        message: &Received,
+        slot: Option<Slot>,
+        which: u64,
+    ) -> Result<Outcome, Errno> {
+        if which > 1 {
+            return Err(EINVAL);
+        }
+        let host = slot.and_then(|slot| self.processes[slot].host.clone());
+        let name = self.host_text(&host, which as usize);
         let length = name.len().min(message.in_len);
         self.answer(message, &name[..length])?;
         done(length as i64)

@@ -9,7 +9,8 @@ use cairn_idl::vm::{flags, prot, MapEntry};
 
 #[derive(Default)]
 pub struct Fake {
-    pub host_name: Vec<u8>,
+    pub host_texts: [Vec<u8>; 2],
+    pub dropped: u32,
     pub gone: Vec<u32>,
     pub core_pattern: String,
     /// Into memory: where, and what.
@@ -97,6 +98,7 @@ impl System for Fake {
             tracer: 0,
             locked_pages: 3,
             data_pages: 7,
+            life: 0x7_0000_000a,
         };
         match pid {
             1 => Some(Status {
@@ -275,6 +277,11 @@ impl System for Fake {
         }
     }
 
+    fn drop_caches(&mut self) -> Result<(), i64> {
+        self.dropped += 1;
+        Ok(())
+    }
+
     fn memory(&mut self) -> Memory {
         Memory {
             total: 65536,
@@ -301,7 +308,7 @@ impl System for Fake {
             flags: 0,
         })
         .collect();
-        (mounts, self.host_name.clone())
+        (mounts, Vec::new())
     }
 
     fn ipc_list(&mut self, kind: cairn_idl::ipc::Kind) -> String {
@@ -325,8 +332,12 @@ impl System for Fake {
         Ok(())
     }
 
-    fn set_host_name(&mut self, name: &[u8]) -> Result<(), i64> {
-        self.host_name = name.to_vec();
+    fn host_text(&mut self, _: u32, which: u64) -> Vec<u8> {
+        self.host_texts[which as usize].clone()
+    }
+
+    fn set_host_text(&mut self, _: u32, which: u64, name: &[u8]) -> Result<(), i64> {
+        self.host_texts[which as usize] = name.to_vec();
         Ok(())
     }
 

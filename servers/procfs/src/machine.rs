@@ -27,7 +27,15 @@ pub fn boot_line<S: System>(system: &mut S, _: Who, out: &mut String) -> Option<
 }
 
 pub fn host_name<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<()> {
-    let (_, name) = system.mounts(who.pid);
+    host_text(system, who, 0, out)
+}
+
+pub fn domain_name<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<()> {
+    host_text(system, who, 1, out)
+}
+
+fn host_text<S: System>(system: &mut S, who: Who, which: u64, out: &mut String) -> Option<()> {
+    let name = system.host_text(who.reader, which);
     let _ = writeln!(out, "{}", String::from_utf8_lossy(&name));
     Some(())
 }

@@ -288,6 +288,10 @@ impl System for Outside {
         })
     }
 
+    fn drop_caches(&mut self) -> Result<(), i64> {
+        vm::Client(&self.vm).drop_caches().map_err(Failure::errno)
+    }
+
     fn memory(&mut self) -> Memory {
         vm::Client(&self.vm)
             .memory_stat()
@@ -370,8 +374,15 @@ impl System for Outside {
         set.map(|_| ()).map_err(Failure::errno)
     }
 
-    fn set_host_name(&mut self, name: &[u8]) -> Result<(), i64> {
-        self.proc().sethostname(name).map_err(Failure::errno)
+    fn host_text(&mut self, domain: u32, which: u64) -> Vec<u8> {
+        let mut name = [0; 64];
+        let told = self.proc().hostname_of(domain, which, &mut name);
+        name[..told.map_or(0, |length| length.min(64))].to_vec()
+    }
+
+    fn set_host_text(&mut self, domain: u32, which: u64, name: &[u8]) -> Result<(), i64> {
+        let set = self.proc().sethostname(which, domain, name);
+        set.map_err(Failure::errno)
     }
 
     fn components(&mut self, which: u64) -> String {

@@ -3,12 +3,12 @@
 use crate::components::{restart, RESTART};
 use crate::process;
 use crate::system::{Memories, System};
-use crate::table::{rows, Dir, Row, What, Who};
+use crate::table::{rows, Dir, Row, What, Who, DROP_CACHES};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use cairn_idl::errno::*;
-use cairn_idl::fs::{kind, s, Stat, Statfs, ENTER_SPACE};
+use cairn_idl::fs::{kind, o, s, Stat, Statfs, ENTER_SPACE, PROCESS_OF};
 use cairn_idl::proc::SpaceKind;
 use cairn_resmgr::layout;
 use cairn_resmgr::server::{put, Answer};
@@ -45,6 +45,8 @@ pub struct Open {
     holds: Option<(SpaceKind, u64)>,
     /// Of the file `mem`.
     memory: Option<Memories>,
+    /// Of a folder /proc/PID: what names its process.
+    life: u64,
 }
 
 pub struct Procfs<S: System> {
@@ -114,6 +116,16 @@ fn set_core_pattern<S: System>(system: &mut S, text: &[u8]) -> Result<(), i64> {
     pattern.try_reserve(text.len()).map_err(|_| ENOMEM)?;
     pattern.push_str(text);
     Ok(())
+}
+
+/// /proc/sys/vm/drop_caches: 1 the pages of files, 2 names and inodes (which nobody keeps apart), 4 without a line in the log.
+fn drop_caches<S: System>(system: &mut S, text: &[u8]) -> Result<(), i64> {
+    let text = core::str::from_utf8(text.trim_ascii()).map_err(|_| EINVAL)?;
+    match text.parse::<u8>() {
+        Ok(1 | 3) => system.drop_caches(),
+        Ok(2 | 4) => Ok(()),
+        _ => Err(EINVAL),
+    }
 }
 
 /// Most bytes of a process's memory in one message to `proc`, and in one READ or WRITE.
@@ -531,7 +543,7 @@ impl<S: System> Server for Procfs<S> {
         &mut self,
         cx: &mut Context,
         node: Node,
-        _: u64,
+        flags: u64,
         state: &mut Open,
     ) -> Answer<Opened<Node>> {
         if let Node::File(Dir::Fdinfo, who, number) = node {
@@ -539,6 +551,12 @@ impl<S: System> Server for Procfs<S> {
             return Err(cx.redirect(text.as_bytes()));
         }
         self.check_guard(node, cx.request.sender)?;
+        // There is nothing to be read of it, whoever asks.
+        if let Node::Row(index, _) = node {
+            if self.rows[index].name == DROP_CACHES && flags & o::ACCMODE != o::WRONLY {
+                return Err(Failure::Errno(EACCES));
+            }
+        }
         let text = self.contents(node, cx.request.sender)?;
         let mode = self.meta(node)?.mode;
         state.opener = cx.request.sender;
@@ -546,6 +564,9 @@ impl<S: System> Server for Procfs<S> {
             let held = self.system.hold_space(who.pid, kind, id);
             held.map_err(|_| MISSING)?;
             state.holds = Some((kind, id)).filter(|_| id != 0);
+        }
+        if let Node::Dir(Dir::Process, who) = node {
+            state.life = self.system.status(who.pid, 0).ok_or(MISSING)?.life;
         }
         if let Node::Row(index, who) = node {
             if let What::Memory = self.rows[index].what {
@@ -596,7 +617,7 @@ impl<S: System> Server for Procfs<S> {
         handle.state.text.end(cx);
     }
 
-    /// The file of a name space: of which kind it is, and setns(2).
+    /// The file of a name space: of which kind it is, and setns(2). A process's folder: what names the process.
     fn ioctl<'a>(
         &'a mut self,
         cx: &mut Context,
@@ -604,6 +625,9 @@ impl<S: System> Server for Procfs<S> {
         request: u64,
         _: u64,
     ) -> Answer<Reply<'a>> {
+        if let (Node::Dir(Dir::Process, _), PROCESS_OF) = (handle.node, request) {
+            return Ok(Reply::new(&[0, handle.state.life]));
+        }
         let Node::Space(kind, _, id) = handle.node else {
             return Err(Failure::Errno(ENOTTY));
         };
@@ -656,19 +680,27 @@ impl<S: System> Server for Procfs<S> {
         }
         let name = self.rows[index].name;
         let limits = crate::ipc::limits_of(name);
-        if !["hostname", "core_pattern", RESTART].contains(&name) && limits.is_empty() {
+        const HOST: [&str; 2] = ["hostname", "domainname"];
+        if ![HOST[0], HOST[1], "core_pattern", RESTART, DROP_CACHES].contains(&name)
+            && limits.is_empty()
+        {
             return Err(Failure::Errno(EACCES));
         }
-        let most = if name == "hostname" { 65 } else { 128 };
+        let most = if HOST.contains(&name) { 65 } else { 128 };
         let mut text = [0; 128];
         let text = text[..most]
             .get_mut(..length)
             .ok_or(Failure::Errno(EINVAL))?;
         cx.fetch(0, text)?;
         let done = match name {
-            "hostname" => self.system.set_host_name(text.trim_ascii_end()),
+            "hostname" | "domainname" => {
+                let which = u64::from(name == HOST[1]);
+                let (sender, text) = (cx.request.sender, text.trim_ascii_end());
+                self.system.set_host_text(sender, which, text)
+            }
             RESTART => restart(&mut self.system, text),
             "core_pattern" => set_core_pattern(&mut self.system, text),
+            DROP_CACHES => drop_caches(&mut self.system, text),
             _ => crate::ipc::set_limits(&mut self.system, limits, text),
         };
         done.map_err(Failure::Errno)?;

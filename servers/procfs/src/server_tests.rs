@@ -10,7 +10,7 @@ type Tested = Bench<Procfs<Fake>>;
 fn bench() -> Tested {
     let mut bench = Bench::new(Procfs::new(Fake::default()), b"/proc");
     bench.sender = SHELL_DOMAIN;
-    bench.server.system.host_name = b"cairn".to_vec();
+    bench.server.system.host_texts = [b"cairn".to_vec(), b"(none)".to_vec()];
     bench
 }
 
@@ -301,8 +301,22 @@ fn the_host_name_and_limits_can_be_written_and_nothing_else() {
         .unwrap();
     let words = [fs::WRITE, fs::POSITION];
     assert_eq!(bench.result(handle, &words, b"stone\n"), 6);
-    assert_eq!(bench.server.system.host_name, b"stone");
+    assert_eq!(bench.server.system.host_texts[0], b"stone");
+    let domain = bench.open(b"sys/kernel/domainname", o::WRONLY, 0).unwrap();
+    assert_eq!(bench.result(domain, &words, b"hill\n"), 5);
+    assert_eq!(text(&mut bench, "sys/kernel/domainname"), "hill\n");
+    assert_eq!(text(&mut bench, "sys/kernel/hostname"), "stone\n");
     assert_eq!(bench.result(handle, &words, &[b'x'; 100]), -EINVAL);
+    let handle = bench.open(b"sys/vm/drop_caches", o::WRONLY, 0).unwrap();
+    for (text, answer) in [(&b"3\n"[..], 2), (b"1", 1), (b"2", 1), (b"0", -EINVAL)] {
+        assert_eq!(bench.result(handle, &words, text), answer);
+    }
+    assert_eq!(bench.result(handle, &words, b"one"), -EINVAL);
+    assert_eq!(bench.server.system.dropped, 2);
+    for flags in [o::RDONLY, o::RDWR] {
+        let opened = bench.open(b"sys/vm/drop_caches", flags, 0);
+        assert_eq!(opened.err(), Some(-EACCES));
+    }
     let handle = bench.open(b"sys/kernel/sem", o::WRONLY, 0).unwrap();
     assert_eq!(bench.result(handle, &words, b"1 2\t3\n"), 6);
     assert_eq!(bench.result(handle, &words, b"one\n"), -EINVAL);
@@ -371,6 +385,7 @@ fn every_file_can_be_read_and_every_directory_listed() {
             match mode & s::IFMT {
                 s::IFDIR => queue.push(below),
                 s::IFREG if below.contains("/fdinfo/") => led.push(below),
+                s::IFREG if below.ends_with("/drop_caches") => assert_eq!(mode & 0o777, 0o200),
                 s::IFREG => {
                     read(&mut bench, &below);
                     files += 1;

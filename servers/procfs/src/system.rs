@@ -109,6 +109,8 @@ pub trait System {
     fn set_map(&mut self, domain: u32, pid: u32, which: SpaceMap, text: &[u8]) -> Result<(), i64>;
     fn load(&mut self) -> Load;
     fn memory(&mut self) -> Memory;
+    /// What file servers have in their caches goes, as far as it can be had again.
+    fn drop_caches(&mut self) -> Result<(), i64>;
     /// What the nucleus counted since boot.
     fn counters(&mut self) -> Counters;
     /// The prefix table: mounts and host name.
@@ -122,7 +124,9 @@ pub trait System {
     fn ipc_limit(&mut self, which: Limits) -> Option<u64>;
     /// An error number if it cannot be so much.
     fn set_ipc_limit(&mut self, which: Limits, value: u64) -> Result<(), i64>;
-    fn set_host_name(&mut self, name: &[u8]) -> Result<(), i64>;
+    /// Host (0) and domain name (1) as the process in this domain has them.
+    fn host_text(&mut self, domain: u32, which: u64) -> Vec<u8>;
+    fn set_host_text(&mut self, domain: u32, which: u64, name: &[u8]) -> Result<(), i64>;
     /// How core files are called (core(5)).
     fn core_pattern(&mut self) -> &mut String;
     fn processor(&mut self) -> Processor;

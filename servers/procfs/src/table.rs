@@ -7,6 +7,9 @@ use cairn_idl::fs::s;
 use cairn_idl::ipc::Limits;
 use cairn_idl::proc::{SpaceKind, SpaceMap};
 
+/// The name of a file of /proc/sys/vm.
+pub const DROP_CACHES: &str = "drop_caches";
+
 /// A directory. Process and task directories exist for each number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dir {
@@ -282,21 +285,22 @@ pub fn rows<S: System>() -> alloc::vec::Vec<Row<S>> {
         fixed(Fs, "pipe-max-size", "1048576\n"),
         fixed(Fs, "pipe-user-pages-hard", "0\n"),
         fixed(Fs, "pipe-user-pages-soft", "16384\n"),
+        Row {
+            mode: s::IFREG | 0o200,
+            ..fixed(Vm, DROP_CACHES, "")
+        },
         fixed(Vm, "max_map_count", "65530\n"),
         fixed(Vm, "mmap_min_addr", "65536\n"),
         fixed(Vm, "overcommit_memory", "0\n"),
         fixed(Vm, "swappiness", "60\n"),
         fixed(Kernel, "cap_last_cap", "40\n"),
-        Row {
-            mode: s::IFREG | 0o644,
-            ..text(Kernel, "hostname", machine::host_name)
-        },
+        writable(text(Kernel, "hostname", machine::host_name)),
+        writable(text(Kernel, "domainname", machine::domain_name)),
         writable(text(Kernel, "core_pattern", |s: &mut S, _, to| {
             to.push_str(s.core_pattern());
             to.push('\n');
             Some(())
         })),
-        fixed(Kernel, "domainname", "(none)\n"),
         writable(text(Kernel, "msgmax", |s, _, to| {
             ipc::limits(s, &[Limits::Msgmax], to)
         })),

@@ -18,6 +18,8 @@ pub const PATIENCE: u64 = 1_000_000_000;
 /// Most lenders, and most requests that wait for memory.
 const MAX_LENDERS: usize = 32;
 const MAX_DEFERRED: usize = 64;
+/// Most pages that a lender is to drop at once: it serves nobody meanwhile.
+const DROPPED_AT_ONCE: u64 = 512;
 
 pub struct Lender {
     space: Handle,
@@ -32,6 +34,10 @@ pub struct Lender {
     silent: bool,
     /// It had nothing more to give.
     empty: bool,
+    /// So many pages are wanted of it whether or not others need them (DROP_CACHES), some at a time.
+    to_drop: u64,
+    /// It serves others before it is told of the next ones.
+    pause: bool,
 }
 
 #[derive(Default)]
@@ -108,6 +114,8 @@ impl<N: Nucleus> Vm<N> {
             asked: None,
             silent: false,
             empty: false,
+            to_drop: 0,
+            pause: false,
         });
         Ok(0)
     }
@@ -131,13 +139,29 @@ impl<N: Nucleus> Vm<N> {
             0 => 0,
             _ => (missing * own).div_ceil(all).min(own),
         };
-        let wanted = if nothing_left { 0 } else { share };
+        let mut wanted = if nothing_left { 0 } else { share };
         let now = self.nucleus.now();
         let lender = &mut self.lenders.list[at];
         lender.silent = false;
         lender.empty = nothing_left;
-        lender.asked = (wanted > 0).then_some(now + PATIENCE);
+        lender.to_drop = match nothing_left {
+            true => 0,
+            false => lender.to_drop.min(own),
+        };
+        let (pause, watcher) = (lender.pause && lender.to_drop > 0, lender.watcher);
+        if lender.to_drop > 0 && !pause {
+            let some = lender.to_drop.min(DROPPED_AT_ONCE);
+            lender.to_drop -= some;
+            wanted = wanted.max(some);
+        }
+        // The notice comes behind what others have sent it.
+        let again = pause && wanted == 0;
+        lender.pause = !pause && lender.to_drop > 0;
+        lender.asked = (wanted > 0 || again).then_some(now + PATIENCE);
         self.lenders.count();
+        if again {
+            self.nucleus.notify(watcher);
+        }
         if nothing_left {
             self.nothing_more();
         }
@@ -205,6 +229,19 @@ impl<N: Nucleus> Vm<N> {
             }
         }
         self.lenders.count();
+    }
+
+    /// DROP_CACHES.
+    pub(crate) fn drop_caches(&mut self) -> Result<u64, Errno> {
+        for at in 0..self.lenders.list.len() {
+            let own = self.lent(&self.lenders.list[at]);
+            let lender = &mut self.lenders.list[at];
+            lender.to_drop = own;
+            lender.pause = false;
+            lender.empty = false;
+        }
+        self.ask_lenders();
+        Ok(0)
     }
 
     /// After each request: is there enough?

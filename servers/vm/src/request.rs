@@ -111,6 +111,8 @@ impl<N: Nucleus> Vm<N> {
             vm::ACCOUNT_OF => self.payer_of(r),
             vm::CACHE => self.cache(r).inspect(|_| *kept = true),
             vm::OBJECT_WATCH => self.object_watch(r).inspect(|_| *kept = true),
+            vm::DROP_CACHES if r.badge != BADGE_INSPECT => Err(EPERM),
+            vm::DROP_CACHES => self.drop_caches(),
             vm::MAP
             | vm::MAP_ALIKE
             | vm::UNMAP

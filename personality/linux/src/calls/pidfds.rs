@@ -16,7 +16,7 @@ use crate::text::Line;
 use alloc::vec::Vec;
 use cairn_abi::layout::linux_slot;
 use cairn_idl::event as idl;
-use cairn_idl::fs::o;
+use cairn_idl::fs::{self, o};
 use cairn_idl::proc;
 
 pub fn pidfd_open(f: &mut Frame) -> Result<u64> {
@@ -51,11 +51,20 @@ pub fn life(file: &OpenFile) -> Result<(u64, bool)> {
     Ok((life, nonblocking != 0))
 }
 
+/// The same of a folder /proc/PID, too.
+fn process_of(file: &OpenFile) -> Result<u64> {
+    if file.is(event_kind::PROCESS) || file.object.is_some() {
+        return life(file).map(|(life, _)| life);
+    }
+    let told = Request::new(&[fs::IOCTL, fs::PROCESS_OF, 0]).call(file.slot());
+    told.map(|words| words[1]).map_err(|_| EBADF)
+}
+
 pub fn pidfd_send_signal(f: &mut Frame) -> Result<u64> {
     if f.arg(3) & 0xffff_ffff != 0 {
         return Err(EINVAL);
     }
-    let (life, _) = life(&*usable(f.arg(0))?)?;
+    let life = process_of(&*usable(f.arg(0))?)?;
     let number = f.arg(1) & 0xffff_ffff;
     let (mut code, mut value) = (crate::signal::si::USER, 0);
     if f.arg(2) != 0 {

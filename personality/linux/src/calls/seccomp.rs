@@ -55,7 +55,7 @@ const OPERATIONS: &[(u64, &[u64])] = &[
     ),
     (1 << proc::UNSHARE, &[56, 272, 435]),
     (1 << proc::SET_ROOT, &[155, 161, 308]),
-    (1 << proc::SETHOSTNAME, &[170]),
+    (1 << proc::SETHOSTNAME, &[170, 171]),
     (1 << proc::POWER, &[169]),
     (1 << proc::SET_CLOCK, &[164, 227]),
     (1 << proc::ADJUST_CLOCK, &[159, 305]),

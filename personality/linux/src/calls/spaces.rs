@@ -571,9 +571,24 @@ pub fn own_host_name(name: &mut [u8; 64]) -> Result<bool> {
     if !process().state().own_host {
         return Ok(false);
     }
+    host_text(0, name)?;
+    Ok(true)
+}
+
+/// The domain name.
+pub fn domain_name(name: &mut [u8; 64]) -> Result<()> {
+    if process().state().own_host || published::has_domain_name() {
+        return host_text(1, name);
+    }
     name.fill(0);
-    Request::new(&[proc::HOSTNAME])
+    name[..cairn_idl::NO_DOMAIN_NAME.len()].copy_from_slice(cairn_idl::NO_DOMAIN_NAME);
+    Ok(())
+}
+
+fn host_text(which: u64, name: &mut [u8; 64]) -> Result<()> {
+    name.fill(0);
+    Request::new(&[proc::HOSTNAME, which])
         .input(name)
         .call(linux_slot::PROC)?;
-    Ok(true)
+    Ok(())
 }

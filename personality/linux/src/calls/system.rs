@@ -34,12 +34,21 @@ pub fn uname(f: &mut Frame) -> Result<u64> {
     put(2, RELEASE);
     put(3, b"#1 SMP Cairn");
     put(4, b"x86_64");
-    put(5, b"(none)");
+    super::spaces::domain_name(&mut host)?;
+    put(5, &host);
     user::write(f.arg(0), &name)?;
     Ok(0)
 }
 
 pub fn sethostname(f: &mut Frame) -> Result<u64> {
+    set_host_text(f, 0)
+}
+
+pub fn setdomainname(f: &mut Frame) -> Result<u64> {
+    set_host_text(f, 1)
+}
+
+fn set_host_text(f: &mut Frame, which: u64) -> Result<u64> {
     if !process().is_capable(SYS_ADMIN) {
         return Err(EPERM);
     }
@@ -48,7 +57,7 @@ pub fn sethostname(f: &mut Frame) -> Result<u64> {
         return Err(EINVAL);
     }
     let range = user::range(f.arg(0), length)?;
-    Request::new(&[proc::SETHOSTNAME])
+    Request::new(&[proc::SETHOSTNAME, which, 0])
         .out_user(range)
         .call(linux_slot::PROC)
         .map(|_| 0)

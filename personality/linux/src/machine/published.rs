@@ -75,6 +75,12 @@ pub fn hostname() -> [u8; 64] {
     unsafe { read_volatile(&raw const (*(PREFIX_TABLE as *const PrefixTable)).hostname) }
 }
 
+/// Whether the first UTS name space has a domain name of its own.
+pub fn has_domain_name() -> bool {
+    // SAFETY: as in `version`; an aligned word of the same page.
+    unsafe { read_volatile(&raw const (*(PREFIX_TABLE as *const PrefixTable)).domain_name) != 0 }
+}
+
 /// How many wakes of shared futexes there have been.
 pub fn futex_wakes() -> u64 {
     // SAFETY: as in `version`; an aligned word of the same page.

@@ -165,6 +165,37 @@ fn a_host_name_is_its_name_spaces() {
     assert_eq!(name(&mut w, a), b"inside");
 }
 
+#[test]
+fn a_domain_name_is_beside_the_host_name() {
+    let mut w = World::new();
+    let (a, user) = (w.fork(1), w.fork(1));
+    become_user(&mut w, user, 1000);
+    let name = |w: &mut World, pid: u64, which: u64| {
+        w.room = 64;
+        let length = w.call(pid, &[HOSTNAME, which]).result() as usize;
+        w.m.system.input[..length].to_vec()
+    };
+    assert_eq!(name(&mut w, a, 1), b"(none)");
+    assert_eq!(w.call_with(1, b"hill", &[SETHOSTNAME, 1]).result(), 0);
+    let refused = w.call_with(user, b"mine", &[SETHOSTNAME, 1]);
+    assert_eq!(refused.result(), -EPERM);
+    assert_eq!(w.call_with(1, b"x", &[SETHOSTNAME, 2]).result(), -EINVAL);
+    assert_eq!(w.call(a, &[HOSTNAME, 2]).result(), -EINVAL);
+    assert_eq!(w.call(a, &[UNSHARE, NEW_HOST]).result(), 0);
+    assert_eq!(name(&mut w, a, 1), b"hill");
+    // A file of /proc is written for who has it open, in his name space.
+    let domain = w.domain(a).id.into();
+    let written = w.component(role::HOSTNAME, b"dale", &[SETHOSTNAME, 1, domain]);
+    assert_eq!(written.result(), 0);
+    assert_eq!(name(&mut w, a, 1), b"dale");
+    assert_eq!(name(&mut w, 1, 1), b"hill");
+    assert_eq!(name(&mut w, 1, 0), b"cairn");
+    w.room = 64;
+    let told = w.component(role::INSPECT, b"", &[HOSTNAME_OF, domain, 1]);
+    assert_eq!(told.result(), 4);
+    assert_eq!(w.m.system.input[..4], *b"dale");
+}
+
 const NEW_USER: u64 = 0x1000_0000;
 
 fn become_user(w: &mut World, pid: u64, user: u32) {

@@ -328,3 +328,43 @@ fn requests_are_judged() {
     assert_eq!(ask(b.lender, [P * PAGE, PAGE, watcher], 0), -EINVAL);
     assert_eq!(b.world.call(program, &[vm::CACHE_WANTED, 0]), -EINVAL);
 }
+
+#[test]
+fn who_may_has_all_caches_dropped_a_piece_at_a_time() {
+    let mut b = Bank::new();
+    b.fill();
+    let badge = cairn_idl::vm::BADGE_INSPECT;
+    let lender = b.lender;
+    let drop = |b: &mut Bank, badge| {
+        let answer = b.world.call_badge(lender, badge, &[vm::DROP_CACHES]);
+        answer.words[0] as i64
+    };
+    assert_eq!(drop(&mut b, 0), -cairn_idl::errno::EPERM);
+    assert_eq!((b.told(FIRST), b.wanted(0)), (0, 0));
+    let all = b.lent;
+    assert_eq!(drop(&mut b, badge), 0);
+    let mut rounds = 0;
+    while b.told(FIRST) > rounds {
+        rounds += 1;
+        let before = b.lent;
+        b.give();
+        assert!(before - b.lent <= 1024, "others are served between");
+    }
+    assert!(
+        rounds as u64 > all / 1024 && b.lent == 0,
+        "{rounds} {}",
+        b.lent
+    );
+    // It fills again, and nothing is wanted of that.
+    b.fill();
+    b.give();
+    assert_eq!(b.lent, all);
+    // Who cannot give anything is not asked for ever.
+    assert_eq!(drop(&mut b, badge), 0);
+    assert!(b.wanted(0) > 0);
+    assert_eq!(b.wanted(1), 0);
+    let told = b.told(FIRST);
+    b.give();
+    assert_eq!((b.lent, b.told(FIRST)), (all, told));
+    b.world.audit();
+}

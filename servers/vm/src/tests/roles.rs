@@ -31,7 +31,11 @@ fn who_inspects_changes_nothing_and_who_brings_devices_nothing_else() {
         vec![vm::DMA_ATTACH, id, 8],
         vec![vm::DEVICE_INTO, id, 0, 0, PAGE],
     ];
-    let inspect = [vec![vm::SPACE_STAT, 0, id], vec![vm::MAPS, id, 0]];
+    let inspect = [
+        vec![vm::SPACE_STAT, 0, id],
+        vec![vm::MAPS, id, 0],
+        vec![vm::DROP_CACHES],
+    ];
     let refused = |w: &mut World, badge: u64, words: &[u64]| {
         let answer = w.call_badge(sender, badge, words).words[0] as i64;
         assert_eq!(answer, -EPERM, "{words:?} by {badge}");
