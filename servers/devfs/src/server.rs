@@ -13,7 +13,7 @@ use cairn_idl::device;
 use cairn_idl::errno::*;
 use cairn_idl::fs::{kind, o, poll, s, Stat, DEVICE_MOST};
 use cairn_idl::label;
-use cairn_log_line::{Line, HEAD};
+use cairn_log_line::{Line, Names, HEAD};
 use cairn_resmgr::layout::{self, makedev};
 use cairn_resmgr::server::{put, Answer};
 use cairn_resmgr::{
@@ -81,12 +81,15 @@ pub struct Devfs<M: Machine> {
     zeroes: Vec<u8>,
     scratch: Vec<u8>,
     record: Vec<u8>,
+    /// Names of the log's domains, and how far it was looked through for them.
+    names: Names,
+    named_to: u64,
 }
 
 impl<M: Machine> Devfs<M> {
     /// For a machine with so many serial lines and these disks, at this time (seconds since 1970).
     pub fn new(machine: M, lines: u32, born: i64, disks: Disks) -> Devfs<M> {
-        Devfs {
+        let mut devfs = Devfs {
             machine,
             entries: table::entries(lines),
             disks,
@@ -96,7 +99,11 @@ impl<M: Machine> Devfs<M> {
             zeroes: vec![0; DEVICE_MOST],
             scratch: vec![0; DEVICE_MOST],
             record: Vec::new(),
-        }
+            names: Names::default(),
+            named_to: 0,
+        };
+        devfs.learn_names();
+        devfs
     }
 
     fn kind(&self, node: Node) -> Option<Kind> {
@@ -192,6 +199,24 @@ impl<M: Machine> Devfs<M> {
         Data::from(&self.zeroes[..length.min(DEVICE_MOST)])
     }
 
+    /// Look for names in what was written to the log since the last time: when lines are read, those that told them may be overwritten.
+    fn learn_names(&mut self) {
+        let mut line = [0; LINE + HEAD];
+        loop {
+            let (count, next) = self.machine.log_read(self.named_to, &mut line);
+            let Some(end) = line[..count].iter().position(|&byte| byte == b'\n') else {
+                // A line that is being written comes the next time. One that is none is passed over.
+                if count == line.len() {
+                    self.named_to = next;
+                    continue;
+                }
+                return;
+            };
+            self.names.learn(&line[..end]);
+            self.named_to = next - count as u64 + end as u64 + 1;
+        }
+    }
+
     /// One line of the log as a record of Linux's /dev/kmsg.
     fn log_record(
         &mut self,
@@ -199,6 +224,9 @@ impl<M: Machine> Devfs<M> {
         reader: &mut Reader,
         length: usize,
     ) -> Answer<Data<'static>> {
+        if reader.offset == 0 {
+            self.learn_names();
+        }
         let mut line = [0; LINE + HEAD];
         let (count, next) = self.machine.log_read(reader.offset, &mut line);
         // The line that began where the ring no longer reaches back to is cut; the next one is whole.
@@ -215,11 +243,13 @@ impl<M: Machine> Devfs<M> {
                 return Err(Failure::Wait(LOG_KEY));
             }
         };
+        // A domain's number may be another's by now: each line is shown with the name of its time.
+        self.names.learn(&line[..end]);
         let Line { microseconds, text } = Line::parse(&line[..end]);
         self.record.clear();
         self.record
             .extend_from_slice(format!("6,{},{},-;", reader.sequence, microseconds).as_bytes());
-        self.record.extend_from_slice(text);
+        self.names.put_into(text, &mut self.record);
         self.record.push(b'\n');
         if self.record.len() > length {
             return Err(Failure::Errno(EINVAL));

@@ -179,6 +179,26 @@ fn nothing_is_made_or_removed() {
 }
 
 #[test]
+fn the_logs_domains_have_names() {
+    let mut bench = bench();
+    let log = b"1 nucleus: domain 5 ends by x\n2 [1] init: `tty` is domain 1048581\n3 [9] init: `x` is domain 5\n4 nucleus: domain 5 ends by y\n";
+    bench.server.machine.log.extend(log);
+    let handle = bench.open(b"kmsg", o::RDWR, 0).unwrap();
+    let lines: Vec<_> = (0..4).map(|_| read(&mut bench, handle, 100)).collect();
+    // Who was 5 before that was told is not known: it is the only name that there is.
+    assert_eq!(lines[0], b"6,0,1,-;nucleus: domain 5 (tty) ends by x\n");
+    assert_eq!(lines[3], b"6,3,4,-;nucleus: domain 5 (tty) ends by y\n");
+    // What is told later counts for what comes then.
+    let log = b"5 [1] init: `uart0` is domain 2097157\n6 nucleus: domain 5 ends by z\n";
+    bench.server.machine.log.extend(log);
+    read(&mut bench, handle, 100);
+    assert_eq!(
+        read(&mut bench, handle, 100),
+        b"6,5,6,-;nucleus: domain 5 (uart0) ends by z\n"
+    );
+}
+
+#[test]
 fn the_log_is_read_line_by_line() {
     let mut bench = bench();
     bench

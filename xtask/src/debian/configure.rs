@@ -2,7 +2,7 @@
 //! and never on the host.
 //!
 //! That is done when a root is made, not at its first boot: it costs once, the host can name each package as it comes, and a root is whole or is not there.
-//! A script that fails is told by its package's name. The root is kept all the same, with dpkg's records of what is missing.
+//! A script that fails is told by its package's name, with the last lines that it said. The root is kept all the same, with dpkg's records of what is missing.
 
 use crate::cli::{Machine, Pair, Root, System};
 use crate::disk::{self, Disk, Shape};
@@ -24,6 +24,11 @@ const LIMIT: Duration = Duration::from_secs(3600);
 const PACKAGES: &str = "/mnt";
 /// In front of the name and state of a package that is not installed at the end.
 const LEFT: &str = "left: ";
+/// What dpkg says of a package, or of its file, that it gives up. The reason is on the next line.
+const ERROR_PACKAGE: &str = "dpkg: error processing package ";
+const ERROR_ARCHIVE: &str = "dpkg: error processing archive ";
+/// So many of the lines that a script said last are shown.
+const SAID: usize = 5;
 /// What nobody answers, and what is cheap because an unfinished root is thrown away.
 const SETTINGS: [&str; 3] = [
     "DEBIAN_FRONTEND=noninteractive",
@@ -38,8 +43,9 @@ sed -i 's/^Status: install ok installed$/Status: install ok unpacked/' /var/lib/
 rm -f /etc/pam.d/common-*
 for script in /var/lib/dpkg/info/*.preinst; do
     name=${script##*/}; name=${name%.preinst}
+    echo "Running the preinst of $name"
     DPKG_MAINTSCRIPT_NAME=preinst DPKG_MAINTSCRIPT_PACKAGE=${name%:*} DPKG_MAINTSCRIPT_ARCH=$(dpkg --print-architecture) \
-        DPKG_MAINTSCRIPT_PACKAGE_REFCOUNT=1 DPKG_ROOT= "$script" install || echo "error: preinst of $name"
+        DPKG_MAINTSCRIPT_PACKAGE_REFCOUNT=1 DPKG_ROOT= "$script" install || printf 'dpkg: error processing package %s (--unpack):\n its preinst ended with status %s\n' "$name" "$?"
 done
 dpkg --abort-after=9999 --configure -a
 "#;
@@ -55,20 +61,26 @@ const END: &str = r#"
 dpkg-query -W -f '${db:Status-Status} ${db:Status-Want} ${binary:Package}\n' | sed -n '/^installed /d; s/^\([^ ]*\) install /left: \1 /p'
 "#;
 
-/// A package that dpkg has not finished, and its state.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Unfinished {
+/// What went wrong with a package.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Failure {
     pub package: String,
-    pub state: String,
+    /// dpkg's word for where it stands, if it is there and not installed.
+    state: Option<String>,
+    /// dpkg's reason, and the last lines that were said before.
+    why: String,
+    said: Vec<String>,
+    /// It was not even unpacked.
+    absent: bool,
 }
 
 /// All packages of a root that the host unpacked.
-pub fn standard(image: &Path) -> Result<Vec<Unfinished>> {
+pub fn standard(image: &Path) -> Result<Vec<Failure>> {
     work(image, STANDARD, Vec::new())
 }
 
-/// Packages from files in a folder, onto a root that is configured.
-pub fn further(image: &Path, archives: &Path) -> Result<Vec<Unfinished>> {
+/// Packages from files in a folder, onto a root that is configured. One that could not be unpacked is an error: what was asked for is not there.
+pub fn further(image: &Path, archives: &Path) -> Result<Vec<Failure>> {
     let mut bytes = 0;
     for entry in fs::read_dir(archives)?.flatten() {
         bytes += entry.metadata()?.len();
@@ -81,10 +93,15 @@ pub fn further(image: &Path, archives: &Path) -> Result<Vec<Unfinished>> {
     disk::ext4(&files, &shape, Some(archives))?;
     let done = work(image, FURTHER, vec![Disk::Unchanged(files.clone())]);
     fs::remove_file(&files)?;
-    done
+    let failures = done?;
+    if failures.iter().any(|failure| failure.absent) {
+        let all: Vec<String> = failures.iter().map(Failure::text).collect();
+        bail!("{}\nno root was made", all.join("\n"));
+    }
+    Ok(failures)
 }
 
-fn work(image: &Path, script: &str, disks: Vec<Disk>) -> Result<Vec<Unfinished>> {
+fn work(image: &Path, script: &str, disks: Vec<Disk>) -> Result<Vec<Failure>> {
     let root = Root::Own(image.to_path_buf());
     let mounts = disks.iter().map(|_| Pair {
         first: "/dev/vdb".to_string(),
@@ -124,11 +141,12 @@ fn work(image: &Path, script: &str, disks: Vec<Disk>) -> Result<Vec<Unfinished>>
     let ended_well = outcome.status() == 0 && matches!(outcome, Outcome::Ended(_));
     if !guest.power_off() || !ended_well || lines.refused() {
         bail!(
-            "packages could not be configured; the machine said:\n{}",
+            "packages could not be configured (logs: {}); the machine said:\n{}",
+            logs.display(),
             lines.last(20)
         );
     }
-    Ok(lines.unfinished())
+    Ok(lines.failures())
 }
 
 /// What the script says, line by line.
@@ -159,15 +177,58 @@ impl Lines {
         lines.any(|line| line.starts_with("E: ") && !line.contains("Sub-process"))
     }
 
-    fn unfinished(&self) -> Vec<Unfinished> {
-        let left = self.all.lines().filter_map(|line| line.strip_prefix(LEFT));
-        let pairs = left.filter_map(|rest| rest.split_once(' '));
-        pairs
-            .map(|(state, package)| Unfinished {
-                package: package.to_string(),
-                state: state.to_string(),
-            })
-            .collect()
+    /// What dpkg told, in the order in which it did, and then packages that are left without a word.
+    fn failures(&self) -> Vec<Failure> {
+        let mut failures: Vec<Failure> = Vec::new();
+        let mut said: Vec<&str> = Vec::new();
+        let mut lines = self.all.lines();
+        while let Some(line) = lines.next() {
+            if let Some(rest) = line.strip_prefix(LEFT) {
+                let Some((state, package)) = rest.split_once(' ') else {
+                    continue;
+                };
+                let state = Some(state.to_string());
+                match failures
+                    .iter_mut()
+                    .find(|f| plain(&f.package) == plain(package))
+                {
+                    Some(failure) => {
+                        failure.state = state;
+                        failure.absent = false;
+                    }
+                    None => failures.push(Failure {
+                        package: package.to_string(),
+                        state,
+                        ..Failure::default()
+                    }),
+                }
+            } else if let Some(rest) = given_up(line) {
+                let (what, operation) = rest.split_once(' ').unwrap_or((rest, ""));
+                let name = what.rsplit('/').next().unwrap_or(what);
+                failures.push(Failure {
+                    package: name
+                        .split('_')
+                        .next()
+                        .unwrap_or(name)
+                        .trim_end_matches(".deb")
+                        .to_string(),
+                    state: None,
+                    why: lines.next().unwrap_or_default().trim().to_string(),
+                    said: said[said.len().saturating_sub(SAID)..]
+                        .iter()
+                        .map(|line| line.to_string())
+                        .collect(),
+                    // Of an archive, not of a package that the host had unpacked.
+                    absent: operation.starts_with("(--unpack)") && what.contains('/'),
+                });
+                said.clear();
+            } else if step_of(line).is_some() || line.starts_with("Preparing to unpack ") {
+                said.clear();
+            } else {
+                said.push(line);
+            }
+        }
+        failures
     }
 
     fn last(&self, count: usize) -> String {
@@ -176,9 +237,16 @@ impl Lines {
     }
 }
 
+/// `NAME (--configure):` of a line in which dpkg gives a package up.
+fn given_up(line: &str) -> Option<&str> {
+    let package = line.strip_prefix(ERROR_PACKAGE);
+    package.or_else(|| line.strip_prefix(ERROR_ARCHIVE))
+}
+
 /// `Setting up bash (5.2) ...`: `configuring bash`.
 fn step_of(line: &str) -> Option<String> {
     let steps = [
+        ("Running the preinst of ", "preparing"),
         ("Unpacking ", "unpacking"),
         ("Setting up ", "configuring"),
         ("Processing triggers for ", "triggers of"),
@@ -189,12 +257,37 @@ fn step_of(line: &str) -> Option<String> {
     })
 }
 
-/// Each package that is not finished, and what to do.
-pub fn report(unfinished: &[Unfinished]) {
-    for Unfinished { package, state } in unfinished {
+/// A package's name without its architecture.
+fn plain(package: &str) -> &str {
+    package.split(':').next().unwrap_or(package)
+}
+
+impl Failure {
+    /// What is wrong, and what was said.
+    pub fn text(&self) -> String {
+        let name = &self.package;
+        let is = match &self.state {
+            Some(state) => format!("{name} is not configured (dpkg: {state})"),
+            None if self.absent => format!("{name} could not be installed"),
+            None => format!("a script of {name} failed"),
+        };
+        let why = match self.why.as_str() {
+            "" => "dpkg gives no reason",
+            why => why,
+        };
+        let lines = self.said.iter().map(|line| format!("\n  | {line}"));
+        format!("{is}: {why}{}", lines.collect::<String>())
+    }
+}
+
+/// Each failure, and what to do.
+pub fn report(failures: &[Failure]) {
+    for failure in failures {
+        eprintln!("cairn: {}", failure.text());
+    }
+    if !failures.is_empty() {
         eprintln!(
-            "cairn: {package} is not configured (dpkg: {state}): a maintainer script failed, or a package that it needs is in that state. \
-             The root works all the same. In it, {LOG} has what was said, and `dpkg --configure {package}` tries again."
+            "cairn: the root works all the same. In it, {LOG} has all that was said, and `dpkg --configure NAME` tries again what is not configured."
         );
     }
 }
@@ -217,20 +310,36 @@ mod tests {
             lines.news().as_deref(),
             Some("triggers of libc-bin in the guest")
         );
-        assert!(lines.unfinished().is_empty() && !lines.refused());
+        assert!(lines.failures().is_empty() && !lines.refused());
     }
 
     #[test]
     fn what_is_not_installed_in_the_end_is_told() {
         let mut lines = Lines::default();
         lines.add(b"E: Sub-process /usr/bin/dpkg returned an error code (1)\nleft: half-configured x:amd64\n");
-        let wanted = Unfinished {
-            package: "x:amd64".to_string(),
-            state: "half-configured".to_string(),
-        };
-        assert_eq!(lines.unfinished(), [wanted]);
+        let text: Vec<String> = lines.failures().iter().map(Failure::text).collect();
+        let wanted = "x:amd64 is not configured (dpkg: half-configured): dpkg gives no reason";
+        assert_eq!(text, [wanted]);
         assert!(!lines.refused());
         lines.add(b"E: Unable to correct problems\n");
         assert!(lines.refused());
+    }
+
+    #[test]
+    fn a_failure_has_a_reason_and_the_last_lines_that_were_said() {
+        let mut lines = Lines::default();
+        lines.add(
+            b"Running the preinst of a\nfine\nRunning the preinst of b\nno disk\ndpkg: error processing package b (--unpack):\n its preinst ended with status 3\n\
+              Setting up c:amd64 (1) ...\n1\n2\n3\n4\n5\n6\ndpkg: error processing package c:amd64 (--configure):\n installed c package script failed\n\
+              Unpacking d (1) ...\nPreparing to unpack /mnt/d_1_all.deb ...\nno user\ndpkg: error processing archive /mnt/d_1_all.deb (--unpack):\n new d package script failed\n\
+              Errors were encountered while processing:\n c:amd64\nleft: half-configured c\n",
+        );
+        let text: Vec<String> = lines.failures().iter().map(Failure::text).collect();
+        let wanted = [
+            "a script of b failed: its preinst ended with status 3\n  | no disk",
+            "c:amd64 is not configured (dpkg: half-configured): installed c package script failed\n  | 2\n  | 3\n  | 4\n  | 5\n  | 6",
+            "d could not be installed: new d package script failed\n  | no user",
+        ];
+        assert_eq!(text, wanted);
     }
 }

@@ -14,11 +14,12 @@ mod contents;
 use crate::disk::{self, Shape, HASH_SEED};
 use crate::{image, places, progress};
 use anyhow::{Context, Result};
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::{symlink, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 /// What the root has; apt adds what these depend on.
 const PACKAGES: [&str; 49] = [
@@ -175,6 +176,11 @@ impl Collection<'_> {
         if place.exists() {
             return Ok(place);
         }
+        let _turn = Turn::take()?;
+        // Whoever had the turn before may have made it.
+        if place.exists() {
+            return Ok(place);
+        }
         let new = self.place("debian", ".new");
         copy(&standard()?, &new)?;
         let further = &self.packages()[PACKAGES.len()..];
@@ -207,6 +213,12 @@ impl Collection<'_> {
 
     /// The file system with the packages, which nobody changes: made once for a list of packages.
     pub fn as_made(&self) -> Result<PathBuf> {
+        let _turn = Turn::take()?;
+        self.unpacked()
+    }
+
+    /// The same, for who has the turn.
+    fn unpacked(&self) -> Result<PathBuf> {
         let place = self.place("debian-root", ".ext4");
         let (tree, owners) = self.tree()?;
         let stamp = |path: &Path| fs::metadata(path).and_then(|m| m.modified()).ok();
@@ -228,6 +240,50 @@ impl Collection<'_> {
     }
 }
 
+/// Roots are made by one command at a time; others wait.
+struct Turn {
+    _file: File,
+}
+
+impl Turn {
+    fn take() -> Result<Turn> {
+        Turn::take_of(&places::cache().join("debian.lock"))
+    }
+
+    fn take_of(place: &Path) -> Result<Turn> {
+        use rustix::fs::{flock, FlockOperation};
+        use rustix::io::Errno;
+        if let Some(folder) = place.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        let file =
+            File::create(place).with_context(|| format!("cannot make {}", place.display()))?;
+        let mut step =
+            progress::Step::begin("waiting for another ./cairn, which makes a Debian root");
+        loop {
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(Turn { _file: file }),
+                Err(Errno::WOULDBLOCK | Errno::INTR) => step.tick(),
+                Err(e) => {
+                    return Err(e).with_context(|| format!("cannot lock {}", place.display()))
+                }
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+}
+
+/// For tests: what failed when packages' files were installed onto a copy of the standard root, at this place.
+pub fn install_onto_copy(place: &Path, archives: &Path) -> Result<Vec<String>> {
+    let made = {
+        let _turn = Turn::take()?;
+        standard()?
+    };
+    copy(&made, place)?;
+    let failures = configure::further(place, archives)?;
+    Ok(failures.iter().map(configure::Failure::text).collect())
+}
+
 /// Other for roots whose programs may answer otherwise.
 pub fn identity() -> String {
     format!("{} {}", PACKAGES.join(" "), configured::VERSION)
@@ -236,7 +292,7 @@ pub fn identity() -> String {
 /// The standard packages, configured: made once, changed by nobody.
 fn standard() -> Result<PathBuf> {
     let standard = Collection(&[]);
-    let made = standard.as_made()?;
+    let made = standard.unpacked()?;
     let place = standard.place("debian-configured", ".ext4");
     let stamp = |path: &Path| fs::metadata(path).and_then(|m| m.modified()).ok();
     if stamp(&place).is_some_and(|done| Some(done) >= stamp(&made)) {
@@ -244,18 +300,7 @@ fn standard() -> Result<PathBuf> {
     }
     let new = standard.place("debian-configured", ".new");
     copy(&made, &new)?;
-    match configure::standard(&new) {
-        Ok(unfinished) => configure::report(&unfinished),
-        // Better than no root. The next that is made tries again.
-        Err(why) => {
-            eprintln!(
-                "cairn: {why:#}\ncairn: this root has the standard packages as they were unpacked, without what their scripts do; \
-                 `dpkg-reconfigure NAME` in it runs one's"
-            );
-            fs::remove_file(&new)?;
-            return Ok(made);
-        }
-    }
+    configure::report(&configure::standard(&new)?);
     fs::rename(&new, &place)?;
     Ok(place)
 }
@@ -428,6 +473,26 @@ mod tests {
         let many: Vec<String> = (0..99).map(|n| format!("package{n}")).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
         assert!(place(&many).len() < SHORT && place(&many) != place(&many[1..]));
+    }
+
+    #[test]
+    fn one_makes_roots_at_a_time() {
+        use std::sync::atomic::{AtomicBool, Ordering};
+        let place = std::env::temp_dir().join(format!("xtask-turn-{}", std::process::id()));
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let first = Turn::take_of(&place).unwrap();
+            let second = scope.spawn(|| {
+                let turn = Turn::take_of(&place).unwrap();
+                assert!(done.load(Ordering::SeqCst));
+                drop(turn);
+            });
+            std::thread::sleep(Duration::from_millis(300));
+            done.store(true, Ordering::SeqCst);
+            drop(first);
+            second.join().unwrap();
+        });
+        fs::remove_file(&place).unwrap();
     }
 
     #[test]

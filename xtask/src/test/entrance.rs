@@ -45,6 +45,7 @@ pub fn run(report: &Report) -> Result<()> {
         ("entrance/disks", false, disks),
         ("entrance/forward", false, forward),
         ("entrance/package", false, package),
+        ("entrance/failing-package", false, failing_package),
         ("entrance/root", false, root),
         ("entrance/window", false, super::window::window),
         ("entrance/debug", true, debug),
@@ -191,7 +192,9 @@ fn package() -> Result<Verdict> {
     let collection = debian::Collection(&further);
     collection.forget()?;
     let archive = folder.0.join("archive");
-    deb_archive(&archive)?;
+    let script = ("postinst", "install -d -o user -m 700 /var/lib/greeting");
+    let control = deb(&archive, "greeting", script)?;
+    packages_list(&archive, "greeting", &control)?;
     let port = serve(archive)?;
     let script = format!(
         "dc -e '2 64 ^ p' && dpkg-query -W -f '${{Status}}\n' dc && dpkg -S /usr/bin/dc\n\
@@ -201,8 +204,19 @@ fn package() -> Result<Verdict> {
     );
     let arguments = "exec --package dc --snapshot --net user -- sh -c";
     let arguments: Vec<&str> = arguments.split(' ').chain([script.as_str()]).collect();
+    // Another one wants the same root while it is made: it waits.
+    let other = std::thread::spawn(|| {
+        let same = "exec --package dc --snapshot -- dpkg-query -W -f ${Status} dc";
+        ourselves(&same.split(' ').collect::<Vec<&str>>())
+    });
     let (text, said, status) = ourselves(&arguments)?;
+    let other = other.join();
     collection.forget()?;
+    let (there, told, ended) = other.map_err(|_| anyhow::anyhow!("the thread failed"))??;
+    if there != "install ok installed" || ended != Some(0) {
+        let what = format!("a second one at once: {there:?}, status {ended:?}:\n{told}");
+        return Ok(Err(what));
+    }
     let expected = "18446744073709551616\ninstall ok installed\ndc: /usr/bin/dc\n_apt\nStatus: auto\nhello\nuser 700\n";
     if text != expected || status != Some(0) {
         return Ok(Err(format!("{text:?}, status {status:?}:\n{said}")));
@@ -245,40 +259,78 @@ impl Drop for Scratch {
     }
 }
 
-/// An archive of apt's with one package, whose script makes a folder of the user's.
-fn deb_archive(archive: &Path) -> Result<()> {
+/// Scripts of packages fail: the error names the package, with what the script said. If its files are not there, there is no root.
+fn failing_package() -> Result<Verdict> {
+    let installed = |script: (&str, &str)| -> Result<Result<String>> {
+        let folder = Scratch::new("failing")?;
+        let archive = folder.0.join("archive");
+        deb(&archive, "frob", script)?;
+        std::fs::remove_dir_all(archive.join("tree"))?;
+        let failures = debian::install_onto_copy(&folder.0.join("root.ext4"), &archive);
+        Ok(failures.map(|texts| texts.join("\n")))
+    };
+    let told = |text: &str, first: &str, line: &str| {
+        let mut lines = text.lines();
+        lines.next().is_some_and(|is| is.starts_with(first)) && lines.next() == Some(line)
+    };
+    let before = match installed(("preinst", "echo there is no frob; exit 3"))? {
+        Ok(said) => return Ok(Err(format!("no error, but: {said}"))),
+        Err(why) => format!("{why:#}"),
+    };
+    let first = "cairn-frob could not be installed: ";
+    if !told(&before, first, "  | there is no frob") {
+        return Ok(Err(before));
+    }
+    let after = installed(("postinst", "echo the frob is broken; exit 4"))??;
+    let first = "cairn-frob is not configured (dpkg: half-configured): ";
+    Ok(match told(&after, first, "  | the frob is broken") {
+        true => Ok(()),
+        false => Err(after),
+    })
+}
+
+/// A package `cairn-NAME` with a program NAME and a script, as a file; what it says of itself is the answer.
+fn deb(archive: &Path, name: &str, (kind, script): (&str, &str)) -> Result<String> {
     use std::os::unix::fs::PermissionsExt;
     let tree = archive.join("tree");
-    let control = "Package: cairn-greeting\nVersion: 1\nArchitecture: all\nMaintainer: x <x@x>\nDescription: x\n";
-    for (name, text) in [
-        ("DEBIAN/control", control),
+    if tree.exists() {
+        std::fs::remove_dir_all(&tree)?;
+    }
+    let control = format!("Package: cairn-{name}\nVersion: 1\nArchitecture: all\nMaintainer: x <x@x>\nDescription: x\n");
+    for (path, text) in [
+        ("DEBIAN/control", control.as_str()),
         (
-            "DEBIAN/postinst",
-            "#!/bin/sh\nset -e\ninstall -d -o user -m 700 /var/lib/greeting\n",
+            &format!("DEBIAN/{kind}"),
+            &format!("#!/bin/sh\nset -e\n{script}\n"),
         ),
-        ("usr/bin/greeting", "#!/bin/sh\necho hello\n"),
+        (&format!("usr/bin/{name}"), "#!/bin/sh\necho hello\n"),
     ] {
-        let path = tree.join(name);
+        let path = tree.join(path);
         std::fs::create_dir_all(path.parent().context("no folder")?)?;
         std::fs::write(&path, text)?;
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755))?;
     }
-    let file = archive.join("greeting.deb");
     let built = Command::new("dpkg-deb")
         .args(["--root-owner-group", "--build"])
-        .args([&tree, &file])
+        .arg(&tree)
+        .arg(archive.join(format!("cairn-{name}_1_all.deb")))
         .stdout(Stdio::null())
         .status()
         .context("cannot start dpkg-deb")?;
     anyhow::ensure!(built.success(), "dpkg-deb failed");
-    let content = std::fs::read(&file)?;
+    Ok(control)
+}
+
+/// What makes a folder with one package's file an archive of apt's.
+fn packages_list(archive: &Path, name: &str, control: &str) -> Result<()> {
+    let content = std::fs::read(archive.join(format!("cairn-{name}_1_all.deb")))?;
     use sha2::{Digest, Sha256};
     let sum: String = Sha256::digest(&content)
         .iter()
         .map(|byte| format!("{byte:02x}"))
         .collect();
     let list = format!(
-        "{control}Filename: ./greeting.deb\nSize: {}\nSHA256: {sum}\n",
+        "{control}Filename: ./cairn-{name}_1_all.deb\nSize: {}\nSHA256: {sum}\n",
         content.len()
     );
     std::fs::write(archive.join("Packages"), list)?;
