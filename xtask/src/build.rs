@@ -165,11 +165,12 @@ pub fn bare_packages() -> Vec<&'static str> {
         .collect()
 }
 
-/// The programs of further components: a C source of that name beside the manifest (`beside`), or else a binary of that name of some package of the workspace; with each whose registers it finds.
+/// The programs of further components: a C source of that name beside the file of `--with`, or else a binary of that name of some package of the workspace; with each whose registers it finds.
 pub fn further(
     names: &[(String, Registers)],
-    beside: Option<&Path>,
+    with: Option<&Path>,
 ) -> Result<Vec<(String, PathBuf)>> {
+    let beside = with.and_then(Path::parent);
     let mut programs = Vec::new();
     let mut in_rust = Vec::new();
     for (name, registers) in names {
@@ -182,7 +183,7 @@ pub fn further(
     if in_rust.is_empty() {
         return Ok(programs);
     }
-    let packages = packages_of(&in_rust, beside)?;
+    let packages = packages_of(&in_rust, with)?;
     let folder = native(
         "building further components",
         &packages.iter().map(String::as_str).collect::<Vec<_>>(),
@@ -223,8 +224,8 @@ fn c_program(name: &str, source: &Path, registers: Registers) -> Result<PathBuf>
     publish(&built, name)
 }
 
-/// Which packages have binaries of these names. (`beside`: where sources in C would lie.)
-fn packages_of(names: &[String], beside: Option<&Path>) -> Result<Vec<String>> {
+/// Which packages have binaries of these names. (`with`: the file that names them, beside which sources in C would lie.)
+fn packages_of(names: &[String], with: Option<&Path>) -> Result<Vec<String>> {
     #[derive(serde::Deserialize)]
     struct Metadata {
         packages: Vec<Package>,
@@ -252,23 +253,33 @@ fn packages_of(names: &[String], beside: Option<&Path>) -> Result<Vec<String>> {
                 .any(|t| t.name == *name && t.kind.iter().any(|k| k == "bin"))
         };
         let Some(package) = metadata.packages.iter().find(has) else {
-            let in_c = beside.map_or(String::new(), |folder| {
-                format!(
-                    ", and there is no {}",
-                    folder.join(format!("{name}.c")).display()
-                )
-            });
-            anyhow::bail!(
-                "no package of the workspace has a program called {name}{in_c}. \
-                 If its crate is there: is its folder among `members` in {}, and does its Cargo.toml say `[[bin]] name = \"{name}\"`?",
-                places::root().join("Cargo.toml").display()
-            );
+            anyhow::bail!("{}", no_program(name, with));
         };
         if !packages.contains(&package.name) {
             packages.push(package.name.clone());
         }
     }
     Ok(packages)
+}
+
+/// What is said of a program that is nowhere: the line of the user's file that names it, and the two places where it may be.
+fn no_program(name: &str, with: Option<&Path>) -> String {
+    let binary = format!("/cairn/{name}");
+    let (mut place, mut in_c) = (String::new(), String::new());
+    if let Some(file) = with {
+        let text = fs::read_to_string(file).unwrap_or_default();
+        let quoted = format!("\"{binary}\"");
+        let is_it = |line: &str| line.trim_start().starts_with("binary") && line.contains(&quoted);
+        if let Some(at) = text.lines().position(is_it) {
+            place = format!("{}: line {}: ", file.display(), at + 1);
+        }
+        let source = file.with_file_name(format!("{name}.c"));
+        in_c = format!("there is no {}, and ", source.display());
+    }
+    format!(
+        "{place}binary = \"{binary}\": {in_c}no crate of the workspace has a program called {name}. \
+         If its crate is there: is its folder among `members` in Cairn's Cargo.toml, and does its own Cargo.toml say `[[bin]] name = \"{name}\"`?"
+    )
 }
 
 /// Cargo with the toolchain that `./cairn` chose.
@@ -382,4 +393,34 @@ fn publish(built: &Path, name: &str) -> Result<PathBuf> {
     fs::rename(own(&with), &with)?;
     fs::rename(own(&without), &without)?;
     Ok(without)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_is_nowhere_is_told_with_the_users_line() {
+        let folder = std::env::temp_dir().join(format!("xtask-nowhere-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let file = folder.join("frob.toml");
+        fs::write(
+            &file,
+            "# mine\n[[component]]\nname = \"frob\"\nbinary = \"/cairn/frob\"\n",
+        )
+        .unwrap();
+        let told = no_program("frob", Some(&file));
+        let begin = format!(
+            "{}: line 4: binary = \"/cairn/frob\": there is no {}, and no crate",
+            file.display(),
+            folder.join("frob.c").display()
+        );
+        assert!(told.starts_with(&begin), "{told}");
+        let elsewhere = no_program("other", Some(Path::new("nowhere.toml")));
+        assert!(
+            elsewhere.starts_with("binary = \"/cairn/other\": there is no other.c, and no crate")
+        );
+        assert!(no_program("x", None).starts_with("binary = \"/cairn/x\": no crate"));
+        fs::remove_dir_all(&folder).unwrap();
+    }
 }

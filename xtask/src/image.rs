@@ -226,7 +226,7 @@ pub fn cairn(system: &System, machine: &Machine) -> Result<Archive> {
     for (name, file) in system
         .components
         .iter()
-        .chain(&build::further(&further, with.and_then(Path::parent))?)
+        .chain(&build::further(&further, with)?)
     {
         let is_named = |c: &Component| c.binary.strip_prefix("/cairn/") == Some(name);
         if !parsed.has_processes() && name != "init" && !parsed.components.iter().any(is_named) {
