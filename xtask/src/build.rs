@@ -157,6 +157,7 @@ pub fn bare_packages() -> Vec<&'static str> {
         "cairn-trace",
         "cairn-bench-ipc",
         "cairn-examples",
+        "cairn-tally",
     ];
     NATIVE
         .iter()
