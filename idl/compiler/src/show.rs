@@ -4,18 +4,6 @@ use crate::model::*;
 use cairn_abi::service::receive;
 use std::fmt::Write;
 
-/// Registers of the words, as the gate has them.
-const REGISTERS: [&str; WORDS] = ["rdi", "rsi", "rdx", "r10", "r8", "r9", "r12", "r13"];
-
-/// The words of a mask by their registers.
-fn registers(mask: u8) -> String {
-    let used: Vec<&str> = (0..WORDS)
-        .filter(|i| mask & 1 << i != 0)
-        .map(|i| REGISTERS[i])
-        .collect();
-    used.join(" ")
-}
-
 fn part(part: &Option<Part>) -> String {
     let Some(part) = part else {
         return String::new();
@@ -99,20 +87,27 @@ pub fn signature(operation: &Operation) -> String {
     text
 }
 
-/// What the nucleus asks of a call's words.
-fn asked(words: &[u64; WORDS]) -> String {
-    let bounded = words.iter().enumerate().skip(1);
-    let mut all: Vec<String> = bounded
-        .filter(|(_, most)| **most != u64::MAX)
-        .map(|(i, most)| format!("{} ≤ {most:#x}", REGISTERS[i]))
-        .collect();
-    if words[0] & receive::BADGE != 0 {
-        all.push(format!("{} a badge", REGISTERS[WORDS - 1]));
+/// What the nucleus asks of a call's words: a greatest value that a word's type does not say (as that of an enum), a badge, nothing in words without a name.
+fn asked(words: &[u64; WORDS], request: &[Word]) -> String {
+    let mut all = Vec::new();
+    let mut empty = Vec::new();
+    for (i, most) in words.iter().enumerate().skip(1) {
+        match request.iter().find(|word| usize::from(word.word) == i) {
+            _ if *most == u64::MAX => {}
+            Some(word) => all.push(format!("{} ≤ {most:#x}", word.name)),
+            None => empty.push(format!("w{i}")),
+        }
     }
-    all.join(" ")
+    if !empty.is_empty() {
+        all.push(format!("{} 0", empty.join(" ")));
+    }
+    if words[0] & receive::BADGE != 0 {
+        all.push(format!("w{} a badge", WORDS - 1));
+    }
+    all.join(", ")
 }
 
-/// One line per operation: number, name, registers of request and answer, parts, portals, policies.
+/// One line per operation: number, name, what its messages carry, policies.
 pub fn table(interface: &Interface) -> String {
     let mut text = String::new();
     let _ = writeln!(
@@ -128,24 +123,14 @@ pub fn table(interface: &Interface) -> String {
             false => "",
         }
     );
-    let mut rows = vec![[
-        "",
-        "operation",
-        "request",
-        "answer",
-        "out part",
-        "in part",
-        "portals",
-        "else",
-    ]
-    .map(str::to_string)];
+    let mut rows = vec![["", "operation", "request and answer", "else"].map(str::to_string)];
     for operation in &interface.operations {
         let mut more = Vec::new();
         if let Some(badge) = operation.badge {
             more.push(format!("badge {badge}"));
         }
         if let Some(asked) = operation.asked(interface) {
-            more.push(format!("asks {}", self::asked(&asked)));
+            more.push(format!("asks {}", self::asked(&asked, &operation.request)));
         }
         for (set, word) in [
             (operation.deferred, "deferred"),
@@ -160,17 +145,7 @@ pub fn table(interface: &Interface) -> String {
         rows.push([
             operation.number.to_string(),
             operation.name.clone(),
-            registers(operation.words_in()),
-            registers(operation.words_out()),
-            part(&operation.out),
-            part(&operation.input),
-            match (
-                operation.request_portals.len(),
-                operation.answer_portals.len(),
-            ) {
-                (0, 0) => String::new(),
-                (request, answer) => format!("{request} → {answer}"),
-            },
+            signature(operation),
             more.join(", "),
         ]);
     }
