@@ -366,6 +366,13 @@ impl Guest {
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
+            if let Some(said) = self.kvm_gave_up() {
+                let why = machine::silent_end(self.accel, Some(&said));
+                return Err(match self.booted {
+                    true => Failure::Crashed(why),
+                    false => Failure::NoBoot(why),
+                });
+            }
             self.log.look();
             waiting(&mut self.log);
             let since = match self.log.panic() {
@@ -397,6 +404,15 @@ impl Guest {
         let said = std::fs::read_to_string(self.boot.run.join(QEMU_LOG)).ok()?;
         let last = said.lines().rfind(|line| !line.trim().is_empty())?;
         Some(last.trim().to_string())
+    }
+
+    /// QEMU's line that says that KVM cannot go on. (QEMU itself stays then, with a machine that stands still.)
+    fn kvm_gave_up(&self) -> Option<String> {
+        if !matches!(self.accel, Accel::Kvm) {
+            return None;
+        }
+        let said = std::fs::read_to_string(self.boot.run.join(QEMU_LOG)).ok()?;
+        machine::kvm_error(&said).map(str::to_string)
     }
 
     /// The failure of a machine that is at its end.

@@ -112,6 +112,13 @@ pub fn silent_end(accel: Accel, said: Option<&str>) -> String {
     }
 }
 
+/// The line of QEMU's in which KVM gives up.
+pub fn kvm_error(said: &str) -> Option<&str> {
+    let begins = ["KVM internal error", "KVM: entry failed"];
+    let mut lines = said.lines();
+    lines.find(|line| begins.iter().any(|begin| line.starts_with(begin)))
+}
+
 /// QEMU's command line up to the serial ports, which the caller adds (first the console, then the link to the host).
 pub fn qemu(boot: &Boot, machine: &Machine, deterministic: bool, words: &str) -> Result<Command> {
     // QEMU must not outlive this process, however that ends. (setpriv is part of util-linux, which every Debian has.)
@@ -231,6 +238,9 @@ mod tests {
             "--accel kvm does not work on this computer; without it the machine is emulated"
         ));
         assert!(kvm.ends_with("(QEMU says: failed to set MSR 0x10a)"));
+        let log = "x\nKVM internal error. Suberror: 1\nRAX=0";
+        assert_eq!(kvm_error(log), Some("KVM internal error. Suberror: 1"));
+        assert_eq!(kvm_error("qemu: KVM internal error"), None);
         let tcg = silent_end(Accel::Tcg, None);
         assert_eq!(tcg, "it ended without a word; its log is empty");
     }
