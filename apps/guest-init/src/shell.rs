@@ -18,7 +18,7 @@ const SHELLS: [(&str, &str); 2] = [
         "/bin/bash",
         "This is a shell with Debian's programs: those of their packages, unmodified.\n\
          `poweroff` ends the machine; `cairn-ctl ps` shows what it consists of.\n\
-         (Ctrl-A X ends it as if the power was cut.)",
+         (Ctrl-A X ends it as if the power was cut: what was written in the last five seconds may be lost.)",
     ),
     (
         "/bin/sh",
