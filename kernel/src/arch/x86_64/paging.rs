@@ -13,6 +13,7 @@ use crate::arch::{Frame, FrameList, MapError, Mapping, Taken};
 use cairn_abi::layout::USER_TOP;
 use cairn_abi::service::memory::prot;
 use core::hint::black_box;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 pub const PRESENT: u64 = 1;
 pub const WRITABLE: u64 = 1 << 1;
@@ -556,12 +557,13 @@ pub fn protect(root: Root, address: u64, protection: u64, recent: &mut Recent) -
         return Changed::from(0);
     };
     // SAFETY: as in `map`.
-    let entry = unsafe { &mut *slot };
-    let before = Changed::from(*entry);
-    if *entry != 0 {
-        *entry = reprotected(*entry, protection);
+    unsafe {
+        let before = Changed::from(*slot);
+        if *slot != 0 {
+            reprotect(slot, protection);
+        }
+        before
     }
-    before
 }
 
 pub fn query(root: Root, address: u64, recent: &mut Recent) -> Option<Mapping> {
@@ -709,19 +711,41 @@ pub fn change_row(
             if *entry & PRESENT != 0 {
                 stale(found + i * PAGE);
             }
-            *entry = protection.map_or(0, |protection| reprotected(*entry, protection));
+            match protection {
+                // SAFETY: an entry of a live table.
+                Some(protection) => unsafe { reprotect(entry, protection) },
+                None => *entry = 0,
+            }
         }
         at = last + PAGE;
     }
 }
 
-/// An entry with another protection; device memory stays device memory.
+/// Set these bits of an entry. Other cores set ACCESSED and DIRTY at any time (SDM 4.8), so an entry that stays in use is changed in one step.
+///
+/// # Safety
+/// It is an entry of a live table.
 #[inline(always)]
-fn reprotected(entry: u64, protection: u64) -> u64 {
-    leaf(
-        frame_of(entry),
-        protection | mapping(entry).prot & prot::DEVICE,
-    ) | entry & (ACCESSED | DIRTY)
+pub unsafe fn set_bits(entry: *mut u64, bits: u64) {
+    // SAFETY: the caller's word; it is aligned.
+    unsafe { AtomicU64::from_ptr(entry) }.fetch_or(bits, Relaxed);
+}
+
+/// Give an entry that is in use another protection; device memory stays device memory.
+///
+/// # Safety
+/// As for [`set_bits`].
+#[inline(always)]
+unsafe fn reprotect(entry: *mut u64, protection: u64) {
+    // SAFETY: the caller's word.
+    unsafe {
+        let before = *entry;
+        let device = mapping(before).prot & prot::DEVICE;
+        let after = leaf(frame_of(before), protection | device);
+        // What another core may set meanwhile is not among the bits that change.
+        let change = (before ^ after) & !(ACCESSED | DIRTY);
+        AtomicU64::from_ptr(entry).fetch_xor(change, Relaxed);
+    }
 }
 
 /// After so many pages that are shared or taken away interrupts may come in. A power of two.
@@ -779,7 +803,8 @@ pub fn share_row(
             }
             let page = found + i * PAGE;
             if entry & taken_away != 0 {
-                *from = entry & !taken_away;
+                // SAFETY: an entry of a live table.
+                unsafe { AtomicU64::from_ptr(from) }.fetch_and(!taken_away, Relaxed);
                 stale(source, page);
             }
             let before = core::mem::replace(to, entry & !(taken_away | ACCESSED | DIRTY));

@@ -3,7 +3,7 @@
 
 use super::memory::{frame_pointer, PAGE};
 use super::paging::{
-    existing_slot, Recents, Root, ACCESSED, ADDRESS, DIRTY, PRESENT, UNCACHED, WRITABLE,
+    existing_slot, set_bits, Recents, Root, ACCESSED, ADDRESS, DIRTY, PRESENT, UNCACHED, WRITABLE,
 };
 use crate::arch::CopyFault;
 use cairn_abi::state::Registers;
@@ -249,20 +249,21 @@ fn reach_slot(slot: Option<*mut u64>, address: u64, write: bool) -> Result<*mut 
     };
     let slot = slot.ok_or(fault(false))?;
     // SAFETY: the slot is an entry of a live table; the nucleus lock is held.
-    let entry = unsafe { &mut *slot };
+    let entry = unsafe { *slot };
     let (needed, mark) = if write {
         (PRESENT | WRITABLE, ACCESSED | DIRTY)
     } else {
         (PRESENT, ACCESSED)
     };
     // Device registers are outside the direct map and not for copies.
-    if *entry & needed != needed || *entry & UNCACHED != 0 {
-        return Err(fault(*entry != 0));
+    if entry & needed != needed || entry & UNCACHED != 0 {
+        return Err(fault(entry != 0));
     }
-    if *entry & mark != mark {
-        *entry |= mark;
+    if entry & mark != mark {
+        // SAFETY: as before.
+        unsafe { set_bits(slot, mark) };
     }
-    let frame = ((*entry & ADDRESS) / PAGE) as crate::arch::Frame;
+    let frame = ((entry & ADDRESS) / PAGE) as crate::arch::Frame;
     // SAFETY: the offset stays within the frame.
     Ok(unsafe { frame_pointer(frame).add((address % PAGE) as usize) })
 }
@@ -473,11 +474,14 @@ unsafe fn transfer(
 
 #[cfg(test)]
 mod tests {
-    use super::super::paging::{list_push, map, query, root_new, Recent};
+    use super::super::paging::{
+        change_row, list_push, map, protect, query, root_new, share_row, Recent,
+    };
     use super::*;
     use crate::arch::FrameList;
     use cairn_abi::layout::USER_TOP;
     use cairn_abi::service::memory::prot::{READ, WRITE};
+    use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
     fn copy(
         source: (Root, u64),
@@ -564,6 +568,71 @@ mod tests {
             !query(a, 0x1000, &mut { Recent::NONE }).unwrap().dirty
                 && query(a, 0x1000, &mut { Recent::NONE }).unwrap().accessed
         );
+    }
+
+    /// While an entry is marked, protected anew and shared, another core writes the page: its processor's DIRTY stays.
+    #[test]
+    fn what_another_core_marks_stays() {
+        const ROUNDS: u64 = 400_000;
+        let (a, b) = (
+            space(3, 10, &[(0x1000, 100, READ | WRITE)]),
+            space(4, 30, &[]),
+        );
+        let (mut here, mut there) = (Recent::NONE, Recent::NONE);
+        let slot = existing_slot(a, 0x1000, &mut here).unwrap();
+        let mut tables = FrameList::default();
+        (40..50).for_each(|frame| list_push(&mut tables, frame));
+        // SAFETY: an entry of the arena, which this test's threads alone use.
+        let entry = unsafe { AtomicU64::from_ptr(slot) };
+        let (begun, done) = (&AtomicU64::new(0), &AtomicU64::new(0));
+        let wait = |told: &AtomicU64, round| {
+            while told.load(SeqCst) != round {
+                std::thread::yield_now();
+            }
+        };
+        let pause = |steps| (0..steps).for_each(|_: u64| core::hint::spin_loop());
+        let mut lost = [0; 4];
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                for round in 1..=ROUNDS {
+                    wait(begun, round);
+                    pause(round % 7);
+                    entry.fetch_or(ACCESSED | DIRTY, SeqCst);
+                    done.store(round, SeqCst);
+                }
+            });
+            for round in 1..=ROUNDS {
+                map(a, 0x1000, 100, READ | WRITE, &mut tables, &mut here).unwrap();
+                begun.store(round, SeqCst);
+                pause(round % 5);
+                let how = (round % 4) as usize;
+                match how {
+                    0 => super::read(a, 0x1000, &mut [0], &mut { Recents::NONE }).unwrap(),
+                    1 => drop(protect(a, 0x1000, READ, &mut here)),
+                    2 => change_row(a, 0x1000, 1, Some(READ), &mut here, |_| true, |_| {}),
+                    _ => {
+                        let row = [&mut here, &mut there];
+                        let list = &mut tables;
+                        share_row(
+                            a,
+                            b,
+                            0x1000,
+                            1,
+                            true,
+                            list,
+                            row,
+                            |_, _| {},
+                            |_, _| {},
+                            || {},
+                        )
+                        .unwrap()
+                    }
+                }
+                wait(done, round);
+                lost[how] += u64::from(entry.load(SeqCst) & DIRTY == 0);
+            }
+        });
+        assert_eq!(lost, [0; 4]);
     }
 
     #[test]
