@@ -26,6 +26,7 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/msg.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/sem.h>
 #include <sys/shm.h>
@@ -52,6 +53,9 @@ static const uint64_t mask = 0x5a5a5a5a5a5a5a5a;
 static struct shared {
     volatile uint64_t sent[MOST];
     volatile uint64_t leaks, leaked_by, leaked_message[4];
+    volatile pid_t attackers[MOST];
+    /* Why an attacker ended at its begin. (Its status says nothing: messages end it with any.) */
+    volatile enum { NOT_BEGUN = 1, HAS_LOG } ended_for;
 } *shared;
 
 static int wrong;
@@ -136,7 +140,9 @@ struct letter {
 /* Memory that messages name: one page that can be read and written with another behind it, one to be read, one that is not there, and the edge of what is there. */
 enum { ROOM = 8192 };
 static unsigned char *room, *constant, *absent;
-static uint64_t pids[4], ids[4];
+/* pids: its own, the victim's, 1, its parent's, those of two other attackers, which begin and end meanwhile. */
+enum { PIDS = 6 };
+static uint64_t pids[PIDS], ids[4];
 static int top_slot;
 
 static const char *const texts[] = {
@@ -187,7 +193,7 @@ static uint64_t word(void) {
     case 17: return any() << 32 | below(64);
     case 3: return ~0ULL - below(3);
     case 4: return 1ULL << below(64);
-    case 5: return pids[below(4)];
+    case 5: return pids[below(PIDS)];
     case 6: return address();
     case 7: return length();
     case 8: return slot();
@@ -213,7 +219,45 @@ static void fill_room(void) {
     }
 }
 
+/* Operations that do little unless their arguments fit: another's open file (FILE_OF), filters (SECCOMP), objects that have signals sent (SIGNALLER). */
+static void make_fitting(struct gate *g) {
+    static const uint16_t codes[] = {0x20, 0x15, 0x06, 0x35, 0x05, 0x25, 0x45, 0x54, 0x00, 0x02, 0x61, 0x07};
+    static const uint32_t results[] = {0x7fff0000, 0x00050001, 0x00050026, 0x7ffc0000, 0x00030000, 0x80000000};
+    struct {
+        uint16_t code;
+        uint8_t yes, no;
+        uint32_t k;
+    } *filter = (void *)room;
+    memset(g, 0, sizeof *g);
+    uint64_t to = SLOT_PROC, flags = below(2) == 0 ? INTERRUPTIBLE : 0, n = 1 + below(12);
+    switch (below(3)) {
+    case 0:
+        g->words[0] = 51, g->words[1] = pids[below(PIDS)], g->words[2] = below(4) == 0 ? word() : 0;
+        g->words[3] = below(8) == 0 ? 1ULL << 32 : below(96);
+        break;
+    case 1:
+        g->words[0] = 52, g->words[1] = below(4), g->words[2] = below(4) == 0 ? word() : below(4);
+        for (uint64_t i = 0; i < n; i++) {
+            int last = i + 1 == n;
+            filter[i].code = last ? 0x06 : codes[below(sizeof codes / sizeof *codes)];
+            filter[i].yes = below(4), filter[i].no = below(4);
+            filter[i].k = filter[i].code == 0x06 ? results[below(8) == 0 ? below(6) : 0] : below(4) == 0 ? (uint32_t)word() : filter[i].code == 0x20 ? below(16) * 4 : below(450);
+        }
+        flags |= PARTS, g->r14 = (uint64_t)room, g->r15 = 8 * n, g->rbx = (uint64_t)room + 4096, g->rbp = below(4097);
+        break;
+    default:
+        g->words[0] = 78, g->words[1] = below(4) == 0 ? word() : below(65), g->words[2] = below(3) << 32 | pids[below(PIDS)];
+        g->words[3] = below(96), g->words[4] = below(2), g->words[7] = slot();
+        flags |= 1ULL << 44, to = below(2) == 0 ? SLOT_MOUNTS + below(MOUNTS) : slot();
+    }
+    g->rax = (uint32_t)to | flags;
+}
+
 static void make(struct gate *g) {
+    if (below(32) == 0) {
+        make_fitting(g);
+        return;
+    }
     uint64_t flags = 0;
     for (int i = 0; i < 8; i++) {
         g->words[i] = below(3) == 0 ? word() : below(4);
@@ -339,7 +383,8 @@ static void attack(int place, uint64_t seed, uint64_t victim, uint64_t messages)
     static const int dangerous[] = {SIGALRM, SIGUSR1, SIGUSR2, SIGPIPE, SIGHUP, SIGINT, SIGTERM, SIGCHLD, SIGTTOU, SIGTTIN};
     traverse *go = find_gate();
     if (go == NULL) {
-        _exit(98);
+        shared->ended_for = NOT_BEGUN;
+        _exit(1);
     }
     for (unsigned i = 0; i < sizeof dangerous / sizeof *dangerous; i++) {
         signal(dangerous[i], SIG_IGN);
@@ -357,10 +402,15 @@ static void attack(int place, uint64_t seed, uint64_t victim, uint64_t messages)
     setgid(FOE), setuid(FOE);
     chdir("/tmp/foe");
     if (getuid() != FOE) {
-        _exit(99);
+        shared->ended_for = NOT_BEGUN;
+        _exit(1);
     }
     state = seed;
     pids[0] = getpid(), pids[1] = victim, pids[2] = 1, pids[3] = getppid();
+    pids[4] = shared->attackers[below(MOST)], pids[5] = shared->attackers[below(MOST)];
+    if (seed % 16 < 6) {
+        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    }
     room = mmap(NULL, ROOM + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     munmap(room + ROOM, 4096);
     constant = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -372,7 +422,8 @@ static void attack(int place, uint64_t seed, uint64_t victim, uint64_t messages)
         struct gate log = {.rax = SLOT_LOG | operation << 32, .words = {(uint64_t)(uintptr_t)room, 1, 0}};
         go(&log);
         if (log.rax == 0) {
-            _exit(97);
+            shared->ended_for = HAS_LOG;
+            _exit(1);
         }
     }
     for (uint64_t i = 0; i < messages; i++) {
@@ -616,7 +667,8 @@ static int keep_attacking(uint64_t seed, uint64_t count, int copies, int64_t onl
         uint64_t seen;
         int64_t since;
     } attackers[MOST] = {{0}};
-    uint64_t number = 0, sent = 0, stood = 0;
+    uint64_t number = 0, sent = 0, stood = 0, killed = 0;
+    state = seed_of(seed, ~0ULL);
     while (sent < count) {
         /* Attackers, and what they forked and left. */
         int status;
@@ -624,11 +676,11 @@ static int keep_attacking(uint64_t seed, uint64_t count, int copies, int64_t onl
             for (int i = 0; i < copies; i++) {
                 if (attackers[i].pid == ended) {
                     attackers[i].pid = 0;
-                    if (WIFEXITED(status) && (WEXITSTATUS(status) == 98 || WEXITSTATUS(status) == 99)) {
+                    if (shared->ended_for == NOT_BEGUN) {
                         say("an attacker cannot begin\n");
                         return 1;
                     }
-                    if (WIFEXITED(status) && WEXITSTATUS(status) == 97) {
+                    if (shared->ended_for == HAS_LOG) {
                         say("an attacker has a portal to the log\n");
                         return 1;
                     }
@@ -646,6 +698,11 @@ static int keep_attacking(uint64_t seed, uint64_t count, int copies, int64_t onl
                 kill(pid, SIGKILL);
                 attackers[i].since = time;
             }
+            /* In the middle of whatever it does. */
+            if (pid > 0 && only < 0 && below(256) == 0) {
+                killed++;
+                kill(pid, SIGKILL);
+            }
             if (now != attackers[i].seen) {
                 attackers[i].seen = now, attackers[i].since = time;
             }
@@ -653,14 +710,15 @@ static int keep_attacking(uint64_t seed, uint64_t count, int copies, int64_t onl
                 if (only >= 0 && number > 0) {
                     return 0;
                 }
-                attackers[i].pid = begin(i, seed_of(seed, only >= 0 ? (uint64_t)only : number), victim);
+                attackers[i].pid = shared->attackers[i] = begin(i, seed_of(seed, only >= 0 ? (uint64_t)only : number), victim);
                 attackers[i].since = time;
                 number++;
             }
         }
         rest(5);
     }
-    fprintf(stderr, "%lu messages by %lu programs, %lu of which stood\n", (unsigned long)sent, (unsigned long)number, (unsigned long)stood);
+    fprintf(stderr, "%lu messages by %lu programs, %lu of which stood, and %lu were ended\n", (unsigned long)sent, (unsigned long)number, (unsigned long)stood,
+            (unsigned long)killed);
     return 0;
 }
 
