@@ -168,6 +168,28 @@ static void listing(void) {
     printf("%d letters, %d folders, %d files\n", letters, types[DT_DIR], types[DT_REG]);
 }
 
+/* What is said first of several things that are wrong. */
+static void orders(void) {
+    static unsigned char ones[4096], zeros[4096];
+    memset(ones, 0xff, sizeof ones);
+    int word = 0, set = syscall(SYS_epoll_create1, 0), path = open("data", O_PATH), null = open("/dev/null", O_RDWR);
+    tell("accept4", syscall(SYS_accept4, -1, NULL, NULL, 1u << 31));
+    tell("recvmmsg: flags", syscall(SYS_recvmmsg, -1, zeros, 1, 1u << 31, NULL));
+    tell("recvmmsg: time", syscall(SYS_recvmmsg, -1, zeros, 1, 0, ones));
+    tell("a wake has no clock", syscall(SYS_futex, &word, 1 | 256, 1, NULL, NULL, 0));
+    tell("semop: operations", syscall(SYS_semop, -1, NULL, 1));
+    tell("semop: many", syscall(SYS_semop, -1, zeros, 1u << 31));
+    tell("semop: set", syscall(SYS_semop, -1, zeros, 1));
+    tell("semtimedop: time", syscall(SYS_semtimedop, -1, NULL, 1, ones));
+    tell("clone3: what is not known", syscall(SYS_clone3, ones, sizeof ones));
+    tell("clone3: long", syscall(SYS_clone3, NULL, 65536));
+    tell("epoll_wait of a path", syscall(SYS_epoll_wait, path, zeros, 1, 0));
+    tell("the position of a set", lseek(set, 7, SEEK_SET));
+    tell("fsync of a device", fsync(null));
+    tell("msync of nothing", syscall(SYS_msync, 4096, 4096, 1));
+    tell("madvise of nothing", syscall(SYS_madvise, 4096, 4096, 0));
+}
+
 int main(void) {
     int one[2], two[2];
     int file = open("data", O_CREAT | O_RDWR, 0644), writes = open("data", O_WRONLY);
@@ -181,5 +203,6 @@ int main(void) {
     names();
     others(file);
     listing();
+    orders();
     return 0;
 }

@@ -529,6 +529,7 @@ impl<M: Machine> Server for Devfs<M> {
     fn sync(&mut self, cx: &mut Context, handle: &mut Handle<Self>) -> Answer<()> {
         match handle.node {
             Node::Disk(part) => self.disks.sync(cx, part),
+            Node::Entry(_) => Err(Failure::Errno(EINVAL)),
             _ => Ok(()),
         }
     }

@@ -1,6 +1,6 @@
 //! epoll: a set is an object of the event server ([`cairn_idl::event`]), its descriptor a portal like any other. The event server is told by the files' servers what they are ready for, so a wait is one message, whatever is watched.
 
-use super::io::{file, usable};
+use super::io::usable;
 use super::poll::deadline_ms;
 use super::{pipes, sockets};
 use crate::descriptors::{event_kind, number, OpenFile};
@@ -128,7 +128,7 @@ fn do_wait(f: &Frame, deadline: Option<u64>) -> Result<u64> {
     }
     let most = most as u64;
     let range = user::range(array, EVENT * most)?;
-    let set = file(f.arg(0))?;
+    let set = usable(f.arg(0))?;
     if !set.is(event_kind::SET) {
         return Err(EINVAL);
     }

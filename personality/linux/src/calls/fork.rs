@@ -5,7 +5,7 @@
 
 use super::futex::own_id;
 use super::{pidfds, spaces};
-use crate::errno::{Result, EFAULT, EINVAL, ENOMEM, ENOSYS, EPERM};
+use crate::errno::{Result, E2BIG, EFAULT, EINVAL, ENOMEM, ENOSYS, EPERM};
 use crate::frames;
 use crate::machine::area::{self, area, process, spawn_area, Birth, Frame, ThreadArea};
 use crate::machine::arena::{self, Arena};
@@ -17,7 +17,7 @@ use crate::process::{Peer, Process, Slots};
 use crate::signal::Queue;
 use crate::spare;
 use alloc::boxed::Box;
-use cairn_abi::layout::{linux_slot, PERSONALITY};
+use cairn_abi::layout::{linux_slot, PAGE, PERSONALITY};
 use cairn_abi::service::current;
 use cairn_idl::capability::SYS_ADMIN;
 use cairn_idl::proc;
@@ -91,8 +91,21 @@ pub fn clone(f: &mut Frame) -> Result<u64> {
 /// clone3, with the fields that clone has too.
 pub fn clone3(f: &mut Frame) -> Result<u64> {
     let (address, size) = (f.arg(0), f.arg(1));
+    /// Bytes of the structure as Linux 6.1 has it.
+    const KNOWN: u64 = 88;
+    if size > PAGE {
+        return Err(E2BIG);
+    }
     if size < 64 {
         return Err(EINVAL);
+    }
+    for at in (KNOWN..size).filter(|at| at.is_multiple_of(8)) {
+        let mut bytes = [0; 8];
+        let count = (size - at).min(8) as usize;
+        user::read_bytes(address.wrapping_add(at), &mut bytes[..count])?;
+        if bytes != [0; 8] {
+            return Err(E2BIG);
+        }
     }
     let [flags, pidfd, child_tid, parent_tid, signal, stack, stack_size, tls] =
         user::read::<[u64; 8]>(address)?;

@@ -39,9 +39,14 @@ pub fn futex(f: &mut Frame) -> Result<u64> {
     if !address.is_multiple_of(4) {
         return Err(EINVAL);
     }
+    let plain = operation & !(PRIVATE | CLOCK_REALTIME);
+    let clocked = matches!(plain, WAIT_BITSET | LOCK_PI2);
+    if operation & CLOCK_REALTIME != 0 && !clocked {
+        return Err(ENOSYS);
+    }
     user::range(address, 4)?;
     let key = shared_key(address, operation)?;
-    match operation & !(PRIVATE | CLOCK_REALTIME) {
+    match plain {
         WAIT => {
             let deadline = match timeout {
                 0 => None,

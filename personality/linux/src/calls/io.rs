@@ -673,6 +673,12 @@ pub fn lseek(f: &mut Frame) -> Result<u64> {
     if whence > 4 {
         return Err(EINVAL);
     }
+    // Their position is 0, wherever it is moved. (That of a process has none.)
+    const STAY: u64 =
+        event_kind::SET | event_kind::TIMER | event_kind::SIGNALS | event_kind::NOTICES;
+    if file.is(STAY) {
+        return Ok(0);
+    }
     if let Some(result) = frames::seek(&file, f.arg(1), whence) {
         return result;
     }

@@ -581,19 +581,24 @@ pub fn recvmsg(f: &mut Frame) -> Result<u64> {
 }
 
 pub fn recvmmsg(f: &mut Frame) -> Result<u64> {
-    let file = socket_of(f.arg(0))?;
+    // What the kernel's own callers of 32 bits say.
+    const COMPATIBLE: u64 = 1 << 31;
     let (messages, mut flags) = (f.arg(1), f.arg(3) & 0xffff_ffff);
+    if flags & COMPATIBLE != 0 {
+        return Err(EINVAL);
+    }
     let deadline = match f.arg(4) {
         0 => None,
         address => {
             let [seconds, ns] = user::read::<[u64; 2]>(address)?;
-            if ns >= time::SECOND {
+            if (seconds as i64) < 0 || ns >= time::SECOND {
                 return Err(EINVAL);
             }
             let length = seconds.saturating_mul(time::SECOND).saturating_add(ns);
             Some(time::deadline_after(length))
         }
     };
+    let file = socket_of(f.arg(0))?;
     many(f.arg(2), |at| {
         let address = messages.wrapping_add(MANY * at);
         let count = receive_message(&file, address, flags & !WAIT_FOR_ONE)?;

@@ -64,7 +64,8 @@ fn mix(state: &mut u64) -> u64 {
 }
 
 pub fn getrandom(f: &mut Frame) -> Result<u64> {
-    if f.arg(2) & !7 != 0 || f.arg(2) & 6 == 6 {
+    let flags = f.arg(2) & 0xffff_ffff;
+    if flags & !7 != 0 || flags & 6 == 6 {
         return Err(EINVAL);
     }
     let range = user::range(f.arg(0), f.arg(1).min(0x1ff_ffff))?;

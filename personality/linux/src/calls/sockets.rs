@@ -296,6 +296,7 @@ pub fn accept4(f: &mut Frame) -> Result<u64> {
 }
 
 fn accept_with(f: &mut Frame, flags: u64) -> Result<u64> {
+    super::io::file(f.arg(0))?;
     if flags & !FLAGS != 0 {
         return Err(EINVAL);
     }

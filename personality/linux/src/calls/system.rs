@@ -56,7 +56,10 @@ fn set_host_text(f: &mut Frame, which: u64) -> Result<u64> {
     if length > 64 {
         return Err(EINVAL);
     }
-    let range = user::range(f.arg(0), length)?;
+    let range = match length {
+        0 => user::UserRange::EMPTY,
+        length => user::range(f.arg(0), length)?,
+    };
     Request::new(&[proc::SETHOSTNAME, which, 0])
         .out_user(range)
         .call(linux_slot::PROC)
@@ -146,11 +149,11 @@ pub fn reboot(f: &mut Frame) -> Result<u64> {
     const RESTART2: u64 = 0xa1b2_c3d4;
     const HALT: u64 = 0xcdef_0123;
     const POWER_OFF: u64 = 0x4321_fedc;
-    if f.arg(0) & 0xffff_ffff != MAGIC {
-        return Err(EINVAL);
-    }
     if !process().is_capable(SYS_BOOT) {
         return Err(EPERM);
+    }
+    if f.arg(0) & 0xffff_ffff != MAGIC {
+        return Err(EINVAL);
     }
     let what = match f.arg(2) & 0xffff_ffff {
         CAD_ON | CAD_OFF => return Ok(0),

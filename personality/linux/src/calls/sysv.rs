@@ -307,25 +307,28 @@ pub fn semctl(f: &mut Frame) -> Result<u64> {
 }
 
 pub fn semop(f: &mut Frame) -> Result<u64> {
-    operate(f, 0)
+    operate(f, None)
 }
 
 pub fn semtimedop(f: &mut Frame) -> Result<u64> {
-    let deadline = match f.arg(3) {
-        0 => 0,
-        address => time::deadline_after(time::read_timespec(address)?).max(1),
+    let given = match f.arg(3) {
+        0 => None,
+        address => Some(user::read(address)?),
     };
-    operate(f, deadline)
+    operate(f, given)
 }
 
-fn operate(f: &Frame, deadline: u64) -> Result<u64> {
+/// The operations are read before it is judged what they are for, and for how long.
+fn operate(f: &Frame, given: Option<[u64; 2]>) -> Result<u64> {
     let (id, list, count) = (f.arg(0), f.arg(1), f.arg(2) as u32 as u64);
-    let id = self::id(id)?;
+    if count > OPERATIONS_MOST {
+        return Err(crate::errno::E2BIG);
+    }
     if count == 0 {
         return Err(EINVAL);
     }
-    let mut words = [ipc::SEM_OP, id | count << 32, deadline, 0, 0, 0, 0, 0];
-    let request = if count <= ipc::OPERATIONS as u64 {
+    let mut words = [ipc::SEM_OP, 0, 0, 0, 0, 0, 0, 0];
+    let part = if count <= ipc::OPERATIONS as u64 {
         let mut bytes = [0; ipc::OPERATIONS * SEMBUF as usize];
         let length = (count * SEMBUF) as usize;
         user::read_bytes(list, &mut bytes[..length])?;
@@ -333,11 +336,22 @@ fn operate(f: &Frame, deadline: u64) -> Result<u64> {
             let [a, b, c, d, e, f] = *six;
             *word = u64::from_le_bytes([a, b, c, d, e, f, 0, 0]);
         }
-        Request::new(&words)
-    } else if count > OPERATIONS_MOST {
-        return Err(crate::errno::E2BIG);
+        None
     } else {
-        Request::new(&words).out_user(room(list, count * SEMBUF))
+        Some(room(list, count * SEMBUF))
+    };
+    words[1] = self::id(id)? | count << 32;
+    words[2] = match given {
+        None => 0,
+        Some([seconds, ns]) if (seconds as i64) < 0 || ns >= time::SECOND => return Err(EINVAL),
+        Some([seconds, ns]) => {
+            let length = seconds.saturating_mul(time::SECOND).saturating_add(ns);
+            time::deadline_after(length).max(1)
+        }
+    };
+    let request = match part {
+        None => Request::new(&words),
+        Some(part) => Request::new(&words).out_user(part),
     };
     let done = request.wait_here(manager()?);
     done.map(|_| 0).map_err(without_handler)
