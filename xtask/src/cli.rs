@@ -398,6 +398,9 @@ pub struct Trace {
     /// Say on standard error who called whom, how often, and how long they waited for answers
     #[arg(long)]
     pub callers: bool,
+    /// Draw who called whom (beside `./cairn graph --svg`, which draws who may)
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
     /// KiB of guest memory for records of 40 bytes; when it is full the oldest are overwritten
     #[arg(long, value_name = "KIB", default_value_t = 8192, value_parser = clap::value_parser!(u32).range(4..=262_144))]
     pub size: u32,

@@ -1,5 +1,5 @@
 //! Who may call whom, and what else each component has, as text and as a drawing. The lines are those of /proc/cairn/portals
-//! (`cairn_manifest::Component::lines`).
+//! (`cairn_manifest::Component::lines`). The same drawing shows who did call whom in a trace.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Node {
     name: String,
-    /// Whom it may call, and how.
+    /// Whom it may call and how, or did.
     calls: Vec<(String, String)>,
     /// Prefixes that it serves.
     serves: Vec<String>,
@@ -16,26 +16,36 @@ struct Node {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Graph(Vec<Node>);
+pub struct Graph {
+    nodes: Vec<Node>,
+    /// What an arrow says.
+    legend: String,
+}
 
 /// What is not in the lines, because everybody has it.
 const ALL: &str = "Every component may call vm for its own memory, and write to the log.";
 
 impl Graph {
+    /// Of who called whom, and what there is to say of it.
+    pub fn of_calls(
+        calls: impl IntoIterator<Item = (String, String, String)>,
+        legend: &str,
+    ) -> Graph {
+        let mut nodes: Vec<Node> = Vec::new();
+        for (from, to, how) in calls {
+            let at = place(&mut nodes, &from);
+            place(&mut nodes, &to);
+            nodes[at].calls.push((to, how));
+        }
+        Graph {
+            nodes,
+            legend: legend.into(),
+        }
+    }
+
     /// Of lines of four words: name, kind, what, how.
     pub fn parse(text: &str) -> Graph {
         let mut nodes: Vec<Node> = Vec::new();
-        let place =
-            |nodes: &mut Vec<Node>, name: &str| match nodes.iter().position(|n| n.name == name) {
-                Some(at) => at,
-                None => {
-                    nodes.push(Node {
-                        name: name.into(),
-                        ..Node::default()
-                    });
-                    nodes.len() - 1
-                }
-            };
         for line in text.lines() {
             let words: Vec<&str> = line.split(' ').collect();
             let [name, kind, what, how] = words[..] else {
@@ -54,12 +64,15 @@ impl Graph {
                 kind => nodes[at].has.push(format!("{kind} {what}")),
             }
         }
-        Graph(nodes)
+        Graph {
+            nodes,
+            legend: format!("An arrow: may call. Coloured: has devices or services. {ALL}"),
+        }
     }
 
     pub fn text(&self) -> String {
         let mut text = String::new();
-        for node in &self.0 {
+        for node in &self.nodes {
             text.push_str(&format!("{}\n", node.name));
             let calls = node.calls.iter().map(|(to, how)| match how.as_str() {
                 "-" => to.clone(),
@@ -81,20 +94,20 @@ impl Graph {
     /// How high each stands: above all whom it calls. (In a circle somewhere.)
     fn levels(&self) -> Vec<usize> {
         let places: BTreeMap<&str, usize> = self
-            .0
+            .nodes
             .iter()
             .enumerate()
             .map(|(at, n)| (n.name.as_str(), at))
             .collect();
-        let mut levels = vec![0; self.0.len()];
-        for _ in 0..self.0.len() {
-            for (at, node) in self.0.iter().enumerate() {
+        let mut levels = vec![0; self.nodes.len()];
+        for _ in 0..self.nodes.len() {
+            for (at, node) in self.nodes.iter().enumerate() {
                 let below = node
                     .calls
                     .iter()
                     .filter_map(|(to, _)| places.get(to.as_str()));
                 let least = below.map(|to| levels[*to] + 1).max().unwrap_or(0);
-                levels[at] = least.clamp(levels[at], self.0.len());
+                levels[at] = least.clamp(levels[at], self.nodes.len());
             }
         }
         // Levels that nobody is on are left out.
@@ -116,7 +129,7 @@ impl Graph {
         let most = levels.iter().copied().max().unwrap_or(0);
         let rows: Vec<Vec<usize>> = (0..=most)
             .map(|level| {
-                (0..self.0.len())
+                (0..self.nodes.len())
                     .filter(|at| levels[*at] == level)
                     .collect()
             })
@@ -124,7 +137,7 @@ impl Graph {
         let widest = rows.iter().map(Vec::len).max().unwrap_or(0);
         let across = widest * (WIDTH + APART.0);
         // The middle of each box.
-        let mut middles = vec![(0, 0); self.0.len()];
+        let mut middles = vec![(0, 0); self.nodes.len()];
         for (level, row) in rows.iter().enumerate() {
             let step = across / row.len().max(1);
             for (number, at) in row.iter().enumerate() {
@@ -139,9 +152,9 @@ impl Graph {
              <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
             size.0, size.1
         );
-        for (from, node) in self.0.iter().enumerate() {
+        for (from, node) in self.nodes.iter().enumerate() {
             for (to, how) in &node.calls {
-                let Some(at) = self.0.iter().position(|n| n.name == *to) else {
+                let Some(at) = self.nodes.iter().position(|n| n.name == *to) else {
                     continue;
                 };
                 let ((x1, y1), (x2, y2)) = (middles[from], middles[at]);
@@ -156,7 +169,7 @@ impl Graph {
                 ));
             }
         }
-        for (node, (x, y)) in self.0.iter().zip(&middles) {
+        for (node, (x, y)) in self.nodes.iter().zip(&middles) {
             let serves = escaped(&node.serves.join(" "));
             let has = escaped(&node.has.join(", "));
             let fill = match node.has.is_empty() {
@@ -175,10 +188,25 @@ impl Graph {
             ));
         }
         svg.push_str(&format!(
-            "<text x=\"{EDGE}\" y=\"{}\" font-size=\"11\" fill=\"#557\">An arrow: may call. Coloured: has devices or services. {ALL}</text>\n</svg>\n",
-            size.1 - 8
+            "<text x=\"{EDGE}\" y=\"{}\" font-size=\"11\" fill=\"#557\">{}</text>\n</svg>\n",
+            size.1 - 8,
+            escaped(&self.legend)
         ));
         svg
+    }
+}
+
+/// The node of this name, made if there is none.
+fn place(nodes: &mut Vec<Node>, name: &str) -> usize {
+    match nodes.iter().position(|n| n.name == name) {
+        Some(at) => at,
+        None => {
+            nodes.push(Node {
+                name: name.into(),
+                ..Node::default()
+            });
+            nodes.len() - 1
+        }
     }
 }
 
@@ -208,7 +236,7 @@ mod tests {
     fn who_calls_stands_above_whom_it_calls() {
         let graph = Graph::parse(TEXT);
         let levels = graph.levels();
-        let of = |name: &str| levels[graph.0.iter().position(|n| n.name == name).unwrap()];
+        let of = |name: &str| levels[graph.nodes.iter().position(|n| n.name == name).unwrap()];
         assert!(of("tty") > of("proc") && of("proc") > of("vm"));
         assert_eq!(of("uart0"), 0);
         let svg = graph.svg();
@@ -216,5 +244,13 @@ mod tests {
         assert_eq!(svg.matches("<rect").count(), 7);
         assert_eq!(escaped("<a&\">"), "&lt;a&amp;&quot;&gt;");
         assert!(Graph::default().svg().ends_with("</svg>\n"));
+        let call = |from: &str, to: &str| (from.to_string(), to.to_string(), "3 calls".to_string());
+        let calls = [call("sh", "tmpfs"), call("sh", "proc"), call("tmpfs", "vm")];
+        let svg = Graph::of_calls(calls, "An arrow: <called>.").svg();
+        assert_eq!(
+            (svg.matches("<line").count(), svg.matches("<rect").count()),
+            (3, 5)
+        );
+        assert!(svg.contains("sh calls tmpfs: 3 calls") && svg.contains("&lt;called&gt;"));
     }
 }

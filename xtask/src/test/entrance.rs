@@ -474,9 +474,15 @@ fn nucleus_log(said: &str) -> Option<PathBuf> {
 
 /// A command is traced, on one core and on four: its output and status are its own, and the file tells what it did.
 fn trace() -> Result<Verdict> {
-    let one = trace_with(&["--icount", "--callers"], 1)?;
+    let drawing = places::build().join("tests/callers.svg");
+    let path = drawing.display().to_string();
+    let one = trace_with(&["--icount", "--callers", "--svg", &path], 1)?;
     if one.is_err() {
         return Ok(one);
+    }
+    let svg = std::fs::read_to_string(&drawing).unwrap_or_default();
+    if !svg.contains("<title>cat calls pipe: ") || !svg.ends_with("</svg>\n") {
+        return Ok(Err(format!("{path} does not show that cat called pipe")));
     }
     trace_with(&["--smp", "4"], 4)
 }

@@ -1,8 +1,9 @@
-//! Who called whom, how often, and how long they waited, as a table: `./cairn trace --callers`.
+//! Who called whom, how often, and how long they waited: as a table (`./cairn trace --callers`), and as a drawing (`--svg`).
 
 use super::perfetto::{calls, domain, servers};
 use cairn_abi::trace::{kind, Record};
 use cairn_abi::{op, PortalKind};
+use cairn_ctl::graph::Graph;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 
@@ -17,10 +18,13 @@ struct Pair {
     longest: u64,
 }
 
-/// A line for each pair, in the order of the time that callers waited. Programs of the same name are one. What was not answered yet is not counted.
-pub fn table(records: &[Record], names: &HashMap<u32, String>) -> String {
+/// Caller and called.
+type Names = (String, String);
+
+/// Each pair, in the order of the time that callers waited. Programs of the same name are one. What was not answered yet is not counted.
+fn pairs(records: &[Record], names: &HashMap<u32, String>) -> Vec<(Names, Pair)> {
     let servers = servers(records);
-    let mut pairs: BTreeMap<(String, String), Pair> = BTreeMap::new();
+    let mut pairs: BTreeMap<Names, Pair> = BTreeMap::new();
     let between = |r: &Record| {
         let server = servers.get(&(r.detail as u32));
         let server = server.map_or("?".to_string(), |&server| domain(names, server));
@@ -44,12 +48,35 @@ pub fn table(records: &[Record], names: &HashMap<u32, String>) -> String {
     }
     let mut lines: Vec<_> = pairs.into_iter().collect();
     lines.sort_by_key(|(_, pair)| std::cmp::Reverse((pair.waited, pair.pulses)));
+    lines
+}
+
+fn us(ns: u64) -> f64 {
+    ns as f64 / 1000.0
+}
+
+/// The drawing.
+pub fn svg(records: &[Record], names: &HashMap<u32, String>) -> String {
+    let calls = pairs(records, names).into_iter().map(|((from, to), pair)| {
+        let said = format!(
+            "{} calls, {} pulses, waited {:.1} us",
+            pair.calls,
+            pair.pulses,
+            us(pair.waited)
+        );
+        (from, to, said)
+    });
+    let legend = "An arrow: called, or sent pulses to, in this trace. How often is told where the pointer rests.";
+    Graph::of_calls(calls, legend).svg()
+}
+
+/// The table, with a line for each pair.
+pub fn table(records: &[Record], names: &HashMap<u32, String>) -> String {
     let mut text = format!(
         "{:<16} {:<16} {:>8} {:>8} {:>12} {:>10} {:>12}\n",
         "CALLER", "CALLED", "CALLS", "PULSES", "WAITED us", "MEAN us", "LONGEST us"
     );
-    let us = |ns: u64| ns as f64 / 1000.0;
-    for ((caller, called), pair) in lines {
+    for ((caller, called), pair) in pairs(records, names) {
         let mean = pair.waited.checked_div(pair.calls).unwrap_or(0);
         let _ = writeln!(
             text,
@@ -100,5 +127,6 @@ mod tests {
         let words: Vec<_> = line.split_whitespace().collect();
         assert_eq!(words, ["sh", "tmpfs", "2", "1", "7.0", "3.5", "5.0"]);
         assert_eq!(text.lines().count(), 2);
+        assert!(svg(&records, &names).contains("sh calls tmpfs: 2 calls, 1 pulses, waited 7.0 us"));
     }
 }

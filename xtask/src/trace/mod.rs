@@ -10,7 +10,7 @@ use crate::guest::{Guest, Input, Outcome, Stream};
 use crate::machine::Boot;
 use crate::output::Output;
 use crate::{places, progress};
-use anyhow::{bail, Result};
+use anyhow::{bail, Context, Result};
 use cairn_abi::trace::{Record, SIZE};
 use cairn_hostlink::Spec;
 use std::collections::HashMap;
@@ -90,6 +90,10 @@ pub fn command(arguments: &cli::Trace) -> Result<u8> {
     );
     if arguments.callers {
         eprint!("{}", callers::table(&records, &names));
+    }
+    if let Some(file) = &arguments.svg {
+        std::fs::write(file, callers::svg(&records, &names))
+            .with_context(|| format!("cannot write {}", file.display()))?;
     }
     Ok(outcome.status())
 }

@@ -144,7 +144,7 @@ pub fn mq_notify(f: &mut Frame) -> Result<u64> {
                 }
                 THREAD => {
                     user::read::<[u64; 4]>(value)?;
-                    // No file is such a socket.
+                    // The queue's server has no way to write to that socket.
                     usable(u64::from(signal as u32))?;
                     return Err(EINVAL);
                 }

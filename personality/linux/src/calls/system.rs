@@ -16,7 +16,7 @@ use cairn_idl::capability::{SYS_ADMIN, SYS_BOOT, SYS_TTY_CONFIG};
 use cairn_idl::event as idl;
 use cairn_idl::fs::{self, o, Stat, Statfs};
 use cairn_idl::{proc, vm};
-use cairn_log_line::Line;
+use cairn_log_line::{Line, Names};
 use core::sync::atomic::{AtomicU64, Ordering};
 
 const RELEASE: &[u8] = b"6.1.0-cairn";
@@ -81,10 +81,12 @@ pub fn sysinfo(f: &mut Frame) -> Result<u64> {
     Ok(0)
 }
 
-/// Lines of the log as syslog(2) gives them: `<6>[    1.234567] text`.
+/// Lines of the log as syslog(2) gives them: `<6>[    1.234567] text`, with the names of components that they themselves tell.
 fn as_linux(log: &[u8]) -> Vec<u8> {
     let mut all = Vec::with_capacity(log.len() + log.len() / 2);
+    let mut names = Names::default();
     for line in log.split(|&byte| byte == b'\n').filter(|l| !l.is_empty()) {
+        names.learn(line);
         let line = Line::parse(line);
         let mut seconds = text::Line::new();
         seconds.number(line.microseconds / 1_000_000);
@@ -99,7 +101,7 @@ fn as_linux(log: &[u8]) -> Vec<u8> {
             all.push(b'0' + (line.microseconds / 10u64.pow(power) % 10) as u8);
         }
         all.extend_from_slice(b"] ");
-        all.extend_from_slice(line.text);
+        names.put_into(line.text, &mut all);
         all.push(b'\n');
     }
     all
@@ -360,5 +362,8 @@ mod tests {
         let shown = "<6>[    1.234567] tty: hello\n<6>[99999.000001] nucleus: late\n<6>[    0.000000] cut\n";
         assert_eq!(super::as_linux(log), shown.as_bytes());
         assert_eq!(super::as_linux(b""), b"");
+        let log = b"5 [1] init: `tty` is domain 1048588\n6 nucleus: domain 12 ends\n";
+        let shown = super::as_linux(log);
+        assert!(shown.ends_with(b"] nucleus: domain 12 (tty) ends\n"));
     }
 }
