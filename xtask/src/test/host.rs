@@ -97,11 +97,21 @@ fn unit(report: &Report) -> Result<()> {
     let (passed, failed) = counts(&text);
     let complaint = || {
         let errors = String::from_utf8_lossy(&output.stderr);
-        let failing: Vec<&str> = text
+        let mut failing: Vec<&str> = text
             .lines()
             .filter(|l| l.ends_with("FAILED") || l.contains("panicked at"))
             .collect();
-        format!("{}\n{}", failing.join("\n"), last_lines(&errors, 30))
+        // (A test of random steps tries many that fail.)
+        failing.dedup();
+        let least = text.find("minimal failing input").map(|at| &text[at..]);
+        let least = least.and_then(|text| text.split("stack backtrace").next());
+        let words = least.unwrap_or("").split_whitespace();
+        let least = words.collect::<Vec<_>>().join(" ");
+        format!(
+            "{}\n{least}\n{}",
+            failing.join("\n"),
+            last_lines(&errors, 30)
+        )
     };
     match output.status.success() {
         true => {

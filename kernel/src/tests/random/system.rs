@@ -137,7 +137,7 @@ impl Play {
             domain::WATCH => words[0] = self.slot_of(K::Receive, who) as u64,
             domain::KILL_OTHERS => words[0] = id,
             domain::THREAD_CONTROL => words = [id, number % 10, number & 127, 1, 0, 0, 0, 0],
-            domain::SET_TURN => words = [0, 0, 0x7000_0200 * (number & 1), 0, 0, 0, 0, 0],
+            domain::SET_TURN => words[2] = self.upcall_entry(number),
             domain::CONFIGURE => words = [number & 1, 120, 0, 0, 0, 0, 0, 0],
             _ => {}
         }
@@ -147,6 +147,21 @@ impl Play {
             if let Ok(words) = self.w.result(t) {
                 self.threads.push(words[1] as u32);
             }
+        }
+    }
+
+    /// An upcall entry, or none. A ready thread that was poked while it had no entry hears of it only when it next enters the nucleus or is preempted, which is
+    /// no state that the invariants know: none is given then.
+    fn upcall_entry(&mut self, wish: u64) -> u64 {
+        self.w.k.settle_entry();
+        let k = &self.w.k;
+        let waits = |t| {
+            let thread = &k.threads[t];
+            thread.poked && matches!(thread.state, State::Ready | State::Stopped)
+        };
+        match k.threads.all().any(waits) {
+            true => 0,
+            false => 0x7000_0200 * (wish & 1),
         }
     }
 
@@ -165,7 +180,7 @@ impl Play {
             2 if value < 60 => (domain::KILL_OTHERS, [self.pick(who), 0, 0]),
             3 => (domain::WATCH, [own, 99, 0]),
             4 => (domain::CLOSE_ON_EXEC, [0, 0, 0]),
-            5 => (domain::SET_TURN, [0, 0, 0x7000_0200 * (value as u64 & 1)]),
+            5 => (domain::SET_TURN, [0, 0, self.upcall_entry(value.into())]),
             6 => (domain::SET_LABEL, [value as u64, 0, 0]),
             _ => (domain::INFO, [0; 3]),
         };
