@@ -147,6 +147,7 @@ pub fn bare_packages() -> Vec<&'static str> {
         "cairn-pci",
         "cairn-virtio-blk",
         "cairn-virtio-net",
+        "cairn-virtio-9p",
         "cairn-nvme",
         "cairn-ahci",
         "cairn-ram",

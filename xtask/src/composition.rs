@@ -1,7 +1,7 @@
 //! What Cairn's manifest says of a machine's disks and links: the bus, a driver for each, a disk's nodes in /dev, a file system for each that is mounted, and where the root is if it is one of them.
 
 use crate::cli::Machine;
-use crate::link;
+use crate::{link, share};
 use anyhow::{bail, Result};
 
 /// Disks that `devfs` has nodes for.
@@ -13,7 +13,11 @@ const DRIVER: usize = 2;
 const DRIVER_LAST: usize = 15;
 /// `pci`'s badge for the first virtio network device.
 const VIRTIO_NET: u64 = 0x1041_1af4;
-const _: () = assert!(DRIVER + MOST + link::MOST <= DRIVER_LAST + 1);
+const _: () = assert!(DRIVER + MOST + share::MOST + link::MOST <= DRIVER_LAST + 1);
+/// `pci`'s badge for the first virtio-9p device.
+const VIRTIO_9P: u64 = 0x1049_1af4;
+/// `st_dev` of the first folder of the host: numbers from here on are nobody else's.
+const SHARE_DEVICE: usize = 48;
 
 /// What the standard manifest says of the root, and what stands there for one on a disk: what came with the machine is below /boot then.
 const MOVED: [(&str, &str); 2] = [
@@ -51,8 +55,18 @@ pub fn with_devices(standard: &str, machine: &Machine) -> Result<String> {
     if links > link::MOST {
         bail!("{links} links are too many: Cairn takes {}", link::MOST);
     }
-    if links > 0 && machine.attached()?.is_empty() {
+    let shares = share::shares(machine)?;
+    if (links > 0 || !shares.is_empty()) && machine.attached()?.is_empty() {
         text.push_str(PCI);
+    }
+    for (number, (_, folder)) in shares.iter().enumerate() {
+        let badge = VIRTIO_9P | (number as u64) << 32;
+        let (driver, device) = (DRIVER + MOST + number, SHARE_DEVICE + number);
+        text.push_str(&format!(
+            "\n[[component]]\nname = \"share{number}\"\nbinary = \"/cairn/virtio-9p\"\npriority = 140\nrestart = \"always\"\nkeepsake = \"1M\"\n\
+             portals = {{ pci = {{ to = \"pci\", badge = {badge:#x} }}, irq = {{ message = true }}, dma = {{ to = \"vm\", badge = {driver} }}, proc = {{ to = \"proc\", role = \"groups\" }}, pipe = {{ to = \"pipe\" }}, event = {{ to = \"event\", badge = 1 }} }}\n\
+             mounts = [{{ prefix = \"{folder}\", fstype = \"9p:{device}:share{number}\" }}]\narguments = [\"prefix={folder}\", \"st_dev={device}\"]\n"
+        ));
     }
     for number in 0..links {
         let badge = VIRTIO_NET | (number as u64) << 32;
@@ -226,6 +240,36 @@ mod tests {
         cairn_manifest::parse(&text).unwrap();
         machine.net = vec![link::Net::User(String::new()); 5];
         assert!(with_devices(STANDARD, &machine).is_err());
+    }
+
+    #[test]
+    fn folders_get_components() {
+        let mut machine = Machine::plain(System::Cairn, "256M");
+        machine.shares = ["/host", "/b/c"]
+            .map(|folder| Pair {
+                first: "/tmp".to_string(),
+                second: folder.to_string(),
+            })
+            .to_vec();
+        machine.net = vec![link::Net::User(String::new()); link::MOST];
+        machine.disks = vec![Disk::Scratch("/dev/null".into()); MOST];
+        let text = with_devices(STANDARD, &machine).unwrap();
+        let manifest = cairn_manifest::parse(&text).unwrap();
+        let names = ["share0", "share1"].map(|name| manifest.component(name).is_some());
+        assert_eq!(
+            (names, text.matches("name = \"pci\"").count()),
+            ([true; 2], 1)
+        );
+        assert!(text.contains("badge = 0x110491af4") && text.contains("9p:49:share1"));
+        // With all that a machine can have no two drivers are one to `vm`.
+        let mut badges: Vec<&str> = text.split("to = \"vm\", badge = ").skip(1).collect();
+        badges
+            .iter_mut()
+            .for_each(|b| *b = b.split(' ').next().unwrap());
+        let count = badges.len();
+        badges.sort_unstable();
+        badges.dedup();
+        assert_eq!((badges.len(), count), (14, 14));
     }
 
     #[test]

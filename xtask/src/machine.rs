@@ -4,7 +4,7 @@ use crate::archive::Archive;
 use crate::build;
 use crate::cli::{Accel, Machine, System};
 use crate::compiled;
-use crate::{image, link, packages, places, scratch};
+use crate::{image, link, packages, places, scratch, share};
 use anyhow::{bail, Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -175,6 +175,7 @@ pub fn qemu(boot: &Boot, machine: &Machine, deterministic: bool, words: &str) ->
     for (number, disk) in machine.attached()?.iter().enumerate() {
         command.args(disk.arguments(number, machine.snapshot)?);
     }
+    share::attach(&mut command, machine)?;
     scratch::attach(&mut command, boot, machine.with.as_deref())?;
     link::attach(&mut command, boot, machine)?;
     let mut line = words.to_string();

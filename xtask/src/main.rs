@@ -38,6 +38,7 @@ mod powercut;
 mod progress;
 mod run;
 mod scratch;
+mod share;
 mod symbols;
 mod test;
 mod trace;

@@ -153,6 +153,7 @@ fn is_plain(exec: &Exec) -> bool {
         accel: _,
         append,
         add,
+        shares,
         disks,
         snapshot: _,
         mounts,
@@ -178,6 +179,7 @@ fn is_plain(exec: &Exec) -> bool {
     let lists = [
         packages.len(),
         add.len(),
+        shares.len(),
         disks.len(),
         mounts.len(),
         net.len(),

@@ -48,6 +48,7 @@ pub fn run(report: &Report) -> Result<()> {
         ("entrance/package", false, package),
         ("entrance/failing-package", false, failing_package),
         ("entrance/root", false, root),
+        ("entrance/share", false, super::share::share),
         ("entrance/window", false, super::window::window),
         ("entrance/debug", true, debug),
         ("entrance/crash", true, crash),
@@ -300,10 +301,10 @@ fn root() -> Result<Verdict> {
 }
 
 /// A folder that is gone with this value.
-struct Scratch(PathBuf);
+pub(super) struct Scratch(pub PathBuf);
 
 impl Scratch {
-    fn new(name: &str) -> Result<Scratch> {
+    pub(super) fn new(name: &str) -> Result<Scratch> {
         let path = places::build()
             .join("disks")
             .join(format!("entrance-{name}"));
@@ -648,7 +649,7 @@ fn gdb(script: &[String]) -> Result<(String, String)> {
 }
 
 /// What `./cairn` with these arguments says on its output and on standard error, and its status, if it has one in time.
-fn ourselves(arguments: &[&str]) -> Result<(String, String, Option<i32>)> {
+pub(super) fn ourselves(arguments: &[&str]) -> Result<(String, String, Option<i32>)> {
     let mut child = Command::new(std::env::current_exe()?)
         .args(arguments)
         .stdin(Stdio::null())

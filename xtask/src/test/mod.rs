@@ -17,6 +17,7 @@ mod native;
 mod programs;
 pub mod reference;
 mod restart;
+mod share;
 mod stress;
 mod stretch;
 mod tables;

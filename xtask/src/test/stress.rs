@@ -241,7 +241,7 @@ fn sum(said: &str) -> (u64, u64, usize) {
     (counts.iter().sum(), counts.len() as u64, wrong)
 }
 
-fn sha256(bytes: &[u8]) -> String {
+pub(super) fn sha256(bytes: &[u8]) -> String {
     use sha2::{Digest, Sha256};
     Sha256::digest(bytes)
         .iter()
