@@ -5,17 +5,19 @@
 
 use cairn_abi::service::interrupt;
 use cairn_abi::{pulse, received};
+use cairn_cache::Slot;
 use cairn_device::start::{refuse, start, Trouble, CHANNEL};
 use cairn_device::Pieces;
 use cairn_idl::pci;
-use cairn_resmgr::{event, Keepsake, Manager, Native, Recovered};
-use cairn_rt::{log, memory, startup, time, Portal, Received};
+use cairn_resmgr::{event, Keepsake, Manager, Native, NativeObjects, Recovered};
+use cairn_rt::{log, memory, paging, startup, time, Portal, Received};
 use cairn_virtio::transport;
 use cairn_virtio::windows::{show, Unseen, Windows};
 use cairn_virtio_9p::asks::Asks;
 use cairn_virtio_9p::device::{Device, LONGEST, PIECES};
 use cairn_virtio_9p::left::Left;
-use cairn_virtio_9p::server::{Options, INTERRUPT, ROOT_FILE};
+use cairn_virtio_9p::map::{Maps, Medium, PAGE};
+use cairn_virtio_9p::server::{Options, INTERRUPT, MEMORY, PAGES, ROOT_FILE};
 use cairn_virtio_9p::start::attach;
 use cairn_virtio_9p::Share;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -58,8 +60,70 @@ fn find(bus: &pci::Client<Portal>) -> Result<Windows, Trouble<Unfit>> {
     Ok(registers)
 }
 
+type Own = Share<Device<Windows, Pieces>, Arena>;
+
+/// The cache's pages, which are lent.
+struct Arena(&'static mut [u8]);
+
+impl Arena {
+    fn pages(&mut self, first: Slot, count: u32) -> &mut [u8] {
+        let start = first as usize * PAGE;
+        &mut self.0[start..start + count as usize * PAGE]
+    }
+}
+
+impl cairn_cache::Memory for Arena {
+    fn populate(&mut self, first: Slot, count: u32) -> bool {
+        memory::populate_lent(self.pages(first, count))
+    }
+
+    fn release(&mut self, first: Slot, count: u32) {
+        // If `vm` keeps them nothing is lost but memory.
+        let _ = memory::release(self.pages(first, count));
+    }
+}
+
+impl Medium for Arena {
+    fn page(&mut self, slot: Slot) -> &mut [u8] {
+        self.pages(slot, 1)
+    }
+
+    fn wanted(&mut self, nothing_left: bool) -> u64 {
+        memory::wanted(nothing_left)
+    }
+
+    fn asked(&mut self) -> Option<paging::Request> {
+        paging::wanted()
+    }
+
+    fn synced(&mut self, ticket: u64) {
+        paging::synced(ticket, 0);
+    }
+
+    type Objects = NativeObjects;
+
+    fn objects(&self) -> NativeObjects {
+        let arena = self.0.as_ptr() as u64;
+        NativeObjects { arena }
+    }
+}
+
+/// The arena, of all memory that may be idle, and how many pages it has.
+fn arena() -> Result<(Arena, u32), &'static str> {
+    let slots = u32::try_from(time::system_page().total_frames).unwrap_or(u32::MAX / 2);
+    let slots = slots.max(64);
+    let bytes = memory::map(slots as usize * PAGE).ok_or("no memory for the arena")?;
+    let lending = CHANNEL.make_portal(MEMORY);
+    let lending = lending.and_then(|watcher| memory::lend(bytes, watcher));
+    let watching = CHANNEL.make_portal(PAGES).and_then(paging::watch);
+    match lending.and(watching) {
+        Ok(()) => Ok((Arena(bytes), slots)),
+        Err(_) => Err("no cache"),
+    }
+}
+
 /// Until the device may have answered.
-fn wait(manager: &mut Manager<Share<Device<Windows, Pieces>>>) {
+fn wait(manager: &mut Manager<Own>) {
     let mut event = Received::default();
     let deadline = Some(time::monotonic() + LOOK);
     if CHANNEL.receive_into(deadline, &mut event).is_err() {
@@ -103,8 +167,20 @@ fn main() -> ! {
         heard,
         broken,
     };
-    let asks = Asks::new(device, ROOT_FILE + 1);
-    let mut server = Share::new(asks, found.root, Left::new(own, &open), options);
+    let (medium, slots) = match arena() {
+        Ok(arena) => arena,
+        Err(what) => {
+            log!("no share: {what}");
+            refuse()
+        }
+    };
+    // What a predecessor's programs have mapped keeps the pages that it has.
+    while let Some(inherited) = paging::inherited() {
+        inherited.object.close();
+    }
+    let maps = Maps::new(medium, slots, time::realtime());
+    let (asks, left) = (Asks::new(device, ROOT_FILE + 1), Left::new(own, &open));
+    let mut server = Share::new(asks, maps, found.root, left, options);
     server.find_again(&open, || wait(&mut manager));
     log!("messages of up to {} bytes", found.longest);
     let told = manager.recover(&mut server, keep);

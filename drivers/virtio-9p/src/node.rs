@@ -27,6 +27,8 @@ pub struct Node {
     pub gone: bool,
     /// As what a successor would find it.
     pub kept: Option<u64>,
+    /// Programs have it mapped.
+    pub mapped: Option<cairn_cache::File>,
 }
 
 #[derive(Default)]
@@ -113,7 +115,7 @@ impl Nodes {
     /// If nobody uses it: its file, which is to be ended.
     pub fn drop_unused(&mut self, index: Index) -> Option<u32> {
         let node = self.all.get(&index)?;
-        if index == ROOT || node.opens != 0 || node.below != 0 {
+        if index == ROOT || node.opens != 0 || node.below != 0 || node.mapped.is_some() {
             return None;
         }
         self.lose(index);

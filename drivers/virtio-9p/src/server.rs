@@ -2,6 +2,7 @@
 
 use crate::asks::{errno, Asks, Wire};
 use crate::left::Left;
+use crate::map::{Maps, Medium, PAGE64};
 use crate::node::{Index, Node, Nodes, ROOT};
 use crate::start::plain;
 use alloc::collections::BTreeMap;
@@ -13,10 +14,13 @@ use cairn_idl::fs::{o, s, Stat, Statfs, NAME_MAX};
 use cairn_ninep::{answer, kind, Ask, Attributes, Set, Trouble, REMOVE_DIRECTORY};
 use cairn_resmgr::server::{put, Answer, Change, Meta, New, Opened, Rename};
 use cairn_resmgr::{layout, Context, Data, Dirents, Failure, Handle, Server};
-use cairn_rt::Received;
+use cairn_rt::{Portal, Received};
 
 /// Badge of the device's interrupts.
 pub const INTERRUPT: u64 = u64::MAX;
+/// Badges of pulses: memory is wanted back, mapped pages are wanted.
+pub const MEMORY: u64 = 1;
+pub const PAGES: u64 = 2;
 /// The root's file.
 pub const ROOT_FILE: u32 = 0;
 /// As Linux calls it in statfs.
@@ -24,8 +28,9 @@ const MAGIC: i64 = 0x0102_1997;
 /// Bytes that are read or written by one request, and requests at a time for one reader or writer.
 const PART: usize = 57_344;
 const WINDOW: usize = 4;
-/// A device without interrupts is looked at so often.
+/// A device without interrupts is looked at so often; pages for which there was no memory are tried again after so long.
 const LOOK: u64 = 1_000_000;
+const AGAIN: u64 = 100_000_000;
 
 #[derive(Clone, Copy)]
 pub struct Options {
@@ -39,8 +44,9 @@ pub struct Options {
     pub broken: fn(),
 }
 
-pub struct Share<W: Wire> {
+pub struct Share<W: Wire, M: Medium> {
     asks: Asks<W>,
+    maps: Maps<M>,
     nodes: Nodes,
     options: Options,
     /// Counts runs of requests.
@@ -82,12 +88,19 @@ fn meta_of(about: &Attributes) -> Meta {
     }
 }
 
-impl<W: Wire> Share<W> {
+impl<W: Wire, M: Medium> Share<W, M> {
     /// With a root that was attached as [`ROOT_FILE`], and its attributes.
-    pub fn new(asks: Asks<W>, root: Attributes, left: Left, options: Options) -> Share<W> {
+    pub fn new(
+        asks: Asks<W>,
+        maps: Maps<M>,
+        root: Attributes,
+        left: Left,
+        options: Options,
+    ) -> Share<W, M> {
         let part = options.longest.saturating_sub(4096).clamp(512, PART);
         Share {
             asks,
+            maps,
             nodes: Nodes::new(Node {
                 parent: ROOT,
                 name: Vec::new(),
@@ -99,6 +112,7 @@ impl<W: Wire> Share<W> {
                 below: 0,
                 gone: false,
                 kept: None,
+                mapped: None,
             }),
             options,
             clock: 0,
@@ -158,6 +172,7 @@ impl<W: Wire> Share<W> {
                 below: 0,
                 gone: false,
                 kept: None,
+                mapped: None,
             });
         }
         Some(at)
@@ -173,6 +188,11 @@ impl<W: Wire> Share<W> {
     #[cfg(test)]
     pub(crate) fn asks(&mut self) -> &mut Asks<W> {
         &mut self.asks
+    }
+
+    #[cfg(test)]
+    pub(crate) fn maps(&mut self) -> &mut Maps<M> {
+        &mut self.maps
     }
 
     #[cfg(test)]
@@ -323,6 +343,7 @@ impl<W: Wire> Share<W> {
                     below: 0,
                     gone: false,
                     kept: None,
+                    mapped: None,
                 }))
             }
         }
@@ -380,6 +401,30 @@ impl<W: Wire> Share<W> {
         Ok(file)
     }
 
+    /// A predecessor died with this request: whether what was to be appended is where it began.
+    fn was_appended(
+        &mut self,
+        cx: &mut Context,
+        index: Index,
+        offset: u64,
+        length: usize,
+    ) -> Answer<bool> {
+        let there = self.open_file(cx, index, o::RDONLY).and_then(|file| {
+            let body = self.ask(cx, || Ask::read(file, offset, length as u32))?;
+            read(&body, |body| answer::data(body, length)).map(<[u8]>::to_vec)
+        });
+        match there {
+            Ok(there) => {
+                let wanted = &mut self.buffer[..length];
+                cx.fetch(0, wanted)?;
+                Ok(*wanted == *there)
+            }
+            Err(failure @ Failure::Wait(_)) => Err(failure),
+            // It cannot be known.
+            Err(_) => Ok(false),
+        }
+    }
+
     /// The new node has the owner that it should have, if that can be.
     fn give(&mut self, cx: &mut Context, index: Index, new: &New) -> Answer<()> {
         let node = self.node(index)?;
@@ -415,12 +460,70 @@ impl<W: Wire> Share<W> {
         for key in self.asks.pump() {
             cx.wake(key);
         }
+        self.run_maps(cx);
         if self.asks.wire().is_broken() {
             (self.options.broken)();
         }
         if !self.asks.wire().interrupts() && self.asks.is_busy() {
             let look = cx.transport.monotonic() + LOOK;
             cx.wake_by(look);
+        }
+    }
+
+    /// Pages that programs wait for.
+    fn run_maps(&mut self, cx: &mut Context) {
+        for token in self.maps.loading() {
+            // What still waits does so for itself.
+            let Ok(came) = self.asks.all(token) else {
+                continue;
+            };
+            let body = came.into_iter().next().unwrap_or(fail(EIO));
+            self.asks.forget(token);
+            let data = body.as_deref().ok();
+            let data = data.and_then(|body| answer::data(body, PART).ok());
+            self.maps.loaded(token, data);
+        }
+        for its in self.maps.ended() {
+            self.asks.end(its.host);
+            if let Some(node) = self.nodes.get(its.node) {
+                node.mapped = None;
+                if node.gone {
+                    self.lose(its.node);
+                }
+            }
+        }
+        let (nodes, asks) = (&mut self.nodes, &mut self.asks);
+        let pages = |index| {
+            let size = nodes.get(index).map_or(0, |node| node.about.size);
+            size.div_ceil(PAGE64)
+        };
+        let begin = |host, token, at, bytes: usize| {
+            let ask = Ask::read(host, at, bytes as u32);
+            let begun = asks.part(token, ask).is_ok();
+            if !begun {
+                asks.forget(token);
+            }
+            begun
+        };
+        self.maps.run(pages, begin);
+        if self.maps.must_look() {
+            let again = cx.transport.monotonic() + AGAIN;
+            cx.wake_by(again);
+        }
+    }
+
+    /// Bytes of a file have changed here.
+    fn changed(&mut self, index: Index, from: u64, to: u64) {
+        if let Some(file) = self.nodes.get(index).and_then(|node| node.mapped) {
+            self.maps.changed(file, from / PAGE64, to.div_ceil(PAGE64));
+        }
+    }
+
+    /// Nobody writes to a program that runs.
+    fn check_executed(&mut self, index: Index) -> Answer<()> {
+        match self.nodes.get(index).and_then(|node| node.mapped) {
+            Some(file) if self.maps.is_executed(file) => fail(ETXTBSY),
+            _ => Ok(()),
         }
     }
 
@@ -440,7 +543,7 @@ impl<W: Wire> Share<W> {
     }
 }
 
-impl<W: Wire> Server for Share<W> {
+impl<W: Wire, M: Medium> Server for Share<W, M> {
     type Node = Index;
     type State = Open;
 
@@ -586,6 +689,7 @@ impl<W: Wire> Server for Share<W> {
     }
 
     fn truncate(&mut self, cx: &mut Context, index: Index, size: u64) -> Answer<()> {
+        self.check_executed(index)?;
         let file = self.file(index)?;
         let set = Set {
             size: Some(size),
@@ -593,7 +697,13 @@ impl<W: Wire> Server for Share<W> {
         };
         self.ask(cx, || Ask::set(file, &set))?;
         let node = self.node(index)?;
-        (node.about.size, node.seen) = (size, 0);
+        let before = core::mem::replace(&mut node.about.size, size);
+        node.seen = 0;
+        if let Some(file) = node.mapped {
+            self.changed(index, size.min(before), u64::MAX);
+            let resized = self.maps.resize(file, size.div_ceil(PAGE64));
+            resized.map_err(|_| Failure::Errno(ENOMEM))?;
+        }
         Ok(())
     }
 
@@ -663,6 +773,9 @@ impl<W: Wire> Server for Share<W> {
             // Devices of the host are not the guest's.
             s::IFCHR | s::IFBLK => return fail(EACCES),
             _ => return fail(ENXIO),
+        }
+        if flags & o::ACCMODE != o::RDONLY || flags & o::TRUNC != 0 {
+            self.check_executed(index)?;
         }
         let file = self.open_file(cx, index, flags)?;
         *state = Open(Some(file));
@@ -761,11 +874,14 @@ impl<W: Wire> Server for Share<W> {
         let file = Share::opened(self, cx, handle)?;
         let token = cx.request.token;
         // What is appended must come in its order.
-        let most = if handle.flags & o::APPEND != 0 {
-            1
-        } else {
-            WINDOW
-        };
+        let appends = handle.flags & o::APPEND != 0;
+        let most = if appends { 1 } else { WINDOW };
+        if appends && cx.repeated.is_some() && cx.progress == 0 {
+            let (node, whole) = (handle.node, length <= self.part);
+            if whole && self.was_appended(cx, node, offset, length)? {
+                return Ok(length);
+            }
+        }
         loop {
             let mut done = cx.progress as usize;
             if self.asks.parts(token) == 0 {
@@ -806,6 +922,13 @@ impl<W: Wire> Server for Share<W> {
             let end = offset + done as u64;
             let node = self.node(handle.node)?;
             (node.about.size, node.seen) = (node.about.size.max(end), 0);
+            // What is appended is where the other side has its end.
+            let (from, to) = if appends {
+                (0, u64::MAX)
+            } else {
+                (offset, end)
+            };
+            self.changed(handle.node, from, to);
             if ended {
                 return Ok(done);
             }
@@ -853,6 +976,47 @@ impl<W: Wire> Server for Share<W> {
         Ok(())
     }
 
+    /// Frames would be those of a mapping.
+    fn mapping_follows(&mut self, _: Index) -> bool {
+        false
+    }
+
+    /// Privately, or to be read.
+    fn map(
+        &mut self,
+        cx: &mut Context,
+        handle: &mut Handle<Self>,
+        _: u64,
+        _: u64,
+        shared_writable: bool,
+    ) -> Answer<(Portal, u64)> {
+        let index = handle.node;
+        if shared_writable {
+            return fail(ENODEV);
+        }
+        let about = self.look(cx, index)?;
+        let seen = (about.size, about.mtime);
+        let file = match self.node(index)?.mapped {
+            Some(file) => {
+                self.maps.check(file, seen);
+                file
+            }
+            None => {
+                let host = self.open_file(cx, index, o::RDONLY)?;
+                self.asks.take(cx.request.token, host);
+                let file = self.maps.open(index, host, seen);
+                self.node(index)?.mapped = Some(file);
+                file
+            }
+        };
+        let pages = about.size.div_ceil(PAGE64);
+        let object = self
+            .maps
+            .object(file, pages)
+            .ok_or(Failure::Errno(ENOMEM))?;
+        Ok((object, pages.max(1)))
+    }
+
     /// As requests to disks are.
     fn interruptible(&self, _: u64, _: u64) -> bool {
         false
@@ -868,10 +1032,20 @@ impl<W: Wire> Server for Share<W> {
             // What comes out from now on makes another one.
             (self.options.heard)();
             self.pump(cx);
+            return;
+        }
+        match pulse.badge {
+            MEMORY => self.maps.give_back(),
+            PAGES => {
+                self.maps.hear();
+                self.run_maps(cx);
+            }
+            _ => {}
         }
     }
 
     fn tick(&mut self, cx: &mut Context) {
+        self.maps.again();
         self.pump(cx);
     }
 }

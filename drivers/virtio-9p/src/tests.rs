@@ -1,30 +1,34 @@
 //! The server with a host in memory, and the device with one of the virtio library's.
 
 mod host;
+mod memory;
 
 use crate::asks::{Asks, Wire};
 use crate::device::{Device, LONGEST, PIECES};
 use crate::left::Left;
-use crate::server::{Options, Share, INTERRUPT, ROOT_FILE};
+use crate::map::{Maps, Medium, PAGE};
+use crate::server::{Options, Share, INTERRUPT, PAGES, ROOT_FILE};
 use crate::start::attach;
 use cairn_abi::pulse;
-use cairn_device::Memory;
+use cairn_device::Memory as _;
 use cairn_idl::errno::*;
 use cairn_idl::fs::{self, o, s};
 use cairn_idl::label;
 use cairn_ninep::{kind, Trouble};
 use cairn_resmgr::fake::{Answer, Bench};
 use cairn_resmgr::{Keepsake, Recovered};
+use cairn_rt::paging::Request;
 use cairn_virtio::fake::FakeDevice;
 use core::sync::atomic::AtomicU64;
 use host::Host;
+use memory::{Memory, SLOTS};
 use proptest::prelude::*;
 use std::vec;
 use std::vec::Vec;
 
-type B = Bench<Share<Host>>;
+type B = Bench<Share<Host, Memory>>;
 
-fn share(host: &Host) -> Share<Host> {
+fn share(host: &Host) -> Share<Host, Memory> {
     let mut wire = host.clone();
     let found = attach(&mut wire, LONGEST, ROOT_FILE, || ()).unwrap();
     let options = Options {
@@ -34,7 +38,8 @@ fn share(host: &Host) -> Share<Host> {
         broken: || panic!("broken"),
     };
     let asks = Asks::new(wire, ROOT_FILE + 1);
-    Share::new(asks, found.root, Left::default(), options)
+    let maps = Maps::new(Memory::new(), SLOTS, 900);
+    Share::new(asks, maps, found.root, Left::default(), options)
 }
 
 fn bench(host: &Host) -> B {
@@ -444,7 +449,8 @@ fn life(host: &Host, memory: &'static [AtomicU64]) -> (B, Recovered) {
         broken: || panic!("broken"),
     };
     let asks = Asks::new(wire, ROOT_FILE + 1);
-    let mut server = Share::new(asks, found.root, Left::new(own, &open), options);
+    let maps = Maps::new(Memory::new(), SLOTS, 900);
+    let mut server = Share::new(asks, maps, found.root, Left::new(own, &open), options);
     server.find_again(&open, || ());
     let mut b = Bench::new(server, b"/host");
     let told = b.manager.recover(&mut b.server, keep);
@@ -493,4 +499,133 @@ fn open_files_go_on_after_a_death() {
     }
     let (_, told) = life(&host, memory);
     assert_eq!(told, Recovered::default());
+}
+
+/// A program touches a page of a mapped file: its bytes, or None if it was refused.
+fn touch(b: &mut B, object: u32, page: u64) -> Option<Vec<u8>> {
+    let (vm, asked) = {
+        let medium = b.server.maps().medium();
+        (medium.vm.clone(), medium.asked.clone())
+    };
+    for _ in 0..100 {
+        if let Some(slot) = vm.borrow_mut().touch(object, page, false) {
+            return Some(b.server.maps().medium().page(slot).to_vec());
+        }
+        if vm.borrow().refused.contains(&page) {
+            return None;
+        }
+        let tag = vm.borrow_mut().object(object).tag;
+        let pages = 1;
+        asked.borrow_mut().push_back(Request::Pages {
+            tag,
+            first: page,
+            pages,
+        });
+        b.pulse(pulse::NOTIFY, 0, PAGES);
+        b.pulse(pulse::INTERRUPT, 0, INTERRUPT);
+    }
+    panic!("nothing comes of page {page}");
+}
+
+/// The object of a file, by the reader's portal.
+fn map(b: &mut B, file: u64) -> u32 {
+    let answer = call(b, file, &[fs::MMAP, 0, 1, 0], b"", 0);
+    assert_eq!(answer.passed.len(), 1, "{}", answer.result());
+    // The object itself was made before its reader.
+    let vm = b.server.maps().medium().vm.clone();
+    let objects = &vm.borrow().objects;
+    *objects.keys().next_back().unwrap()
+}
+
+#[test]
+fn mapped_files_are_read_when_they_are_touched() {
+    let host = Host::new();
+    let data = pattern(100 * PAGE + 10);
+    let inode = host.0.borrow_mut().make(0, b"f", s::IFREG | 0o644, &data);
+    let mut b = bench(&host);
+    let file = open(&mut b, b"f", o::RDWR, 0).unwrap();
+    assert_eq!(result(&mut b, file, &[fs::MMAP, 0, 1, 1], b""), -ENODEV);
+    let object = map(&mut b, file);
+    // More pages than there are slots: some go for others.
+    for page in [0, 1, 99, 50, 100, 0] {
+        let mut expected = data[page * PAGE..data.len().min((page + 1) * PAGE)].to_vec();
+        expected.resize(PAGE, 0);
+        assert!(
+            touch(&mut b, object, page as u64).unwrap() == expected,
+            "{page}"
+        );
+    }
+    // What is written here is seen, also in what is appended.
+    assert_eq!(result(&mut b, file, &[fs::WRITE, 4], b"here"), 4);
+    assert_eq!(touch(&mut b, object, 0).unwrap()[4..8], *b"here");
+    assert_eq!(result(&mut b, file, &[fs::TRUNCATE, 6], b""), 0);
+    assert_eq!(touch(&mut b, object, 0).unwrap()[4..9], *b"he\0\0\0");
+    // What the host writes, when it is mapped the next time.
+    host.0.borrow_mut().inodes[inode].data = b"other bytes".to_vec();
+    assert_eq!(map(&mut b, file), object);
+    assert_eq!(touch(&mut b, object, 0).unwrap()[..12], *b"other bytes\0");
+    // A program that runs is not written to.
+    let vm = b.server.maps().medium().vm.clone();
+    vm.borrow_mut().object(object).executed = true;
+    assert_eq!(open(&mut b, b"f", o::WRONLY, 0), Err(-ETXTBSY));
+    assert_eq!(result(&mut b, 0, &[fs::TRUNCATE, 0], b"f"), -ETXTBSY);
+    vm.borrow_mut().object(object).executed = false;
+    // Closed and removed it stays, until nobody has it mapped.
+    b.close(file);
+    assert_eq!(result(&mut b, 0, &[fs::UNLINK, 0], b"f"), 0);
+    assert_eq!(touch(&mut b, object, 0).unwrap()[..5], *b"other");
+    let tag = vm.borrow_mut().object(object).tag;
+    let asked = b.server.maps().medium().asked.clone();
+    asked.borrow_mut().push_back(Request::Unused { tag });
+    b.pulse(pulse::NOTIFY, 0, PAGES);
+    for _ in 0..3 {
+        b.pulse(pulse::INTERRUPT, 0, INTERRUPT);
+    }
+    assert!(vm.borrow().objects.is_empty());
+    assert_eq!((host.0.borrow().files(), b.server.nodes().len()), (1, 1));
+    // Of an object of a predecessor's, and of a file that cannot be read.
+    asked.borrow_mut().push_back(Request::Pages {
+        tag: 5,
+        first: 7,
+        pages: 1,
+    });
+    b.pulse(pulse::NOTIFY, 0, PAGES);
+    assert_eq!(vm.borrow().refused, [7]);
+    host.0.borrow_mut().make(0, b"g", s::IFREG | 0o644, b"data");
+    let file = open(&mut b, b"g", o::RDONLY, 0).unwrap();
+    let object = map(&mut b, file);
+    host.0.borrow_mut().damage = Some(Box::new(|answer| answer[4] = 99));
+    assert_eq!(touch(&mut b, object, 0), None);
+}
+
+#[test]
+fn what_was_appended_is_not_appended_again() {
+    let memory = (0..1 << 16).map(|_| AtomicU64::new(0)).collect::<Vec<_>>();
+    let memory: &'static [AtomicU64] = memory.leak();
+    let host = Host::new();
+    let (mut b, _) = life(&host, memory);
+    let flags = o::WRONLY | o::CREAT | o::APPEND;
+    let file = open(&mut b, b"log", flags, 0o644).unwrap();
+    let write = |again: u64| [fs::WRITE | again, fs::POSITION];
+    let again = fs::AGAIN | 1 << fs::AGAIN_SHIFT;
+    let data = |host: &Host| host.0.borrow().inodes[1].data.clone();
+    b.fake.next_caller(77 | 1 << 32);
+    let token = b.send(file, &write(0), b"one\n", 0);
+    assert_eq!(answered(&mut b, token).result(), 4);
+    // The host has done it, and the server died before it could say so.
+    let (mut b, _) = life(&host, memory);
+    b.fake.next_caller(77 | 2 << 32);
+    let token = b.send(file, &write(again), b"one\n", 0);
+    assert_eq!(answered(&mut b, token).result(), 4);
+    assert_eq!(data(&host), b"one\n");
+    // It had not done it.
+    b.fake.next_caller(77 | 3 << 32);
+    host.0.borrow_mut().held = vec![kind::WRITE];
+    b.send(file, &write(0), b"two\n", 0);
+    host.0.borrow_mut().held.clear();
+    let (mut b, _) = life(&host, memory);
+    b.fake.next_caller(77 | 4 << 32);
+    let token = b.send(file, &write(fs::AGAIN | 3 << fs::AGAIN_SHIFT), b"two\n", 0);
+    assert_eq!(answered(&mut b, token).result(), 4);
+    assert_eq!(data(&host), b"one\ntwo\n");
 }

@@ -25,6 +25,7 @@ exec 3<lines 4>>log
 read line <&3; echo $line; echo before >&4
 cairn-ctl restart share0 >/dev/null
 read line <&3; echo $line; echo behind >&4; cat hello log
+(i=0; while [ $i -lt 100 ]; do echo $i >>appended; i=$((i+1)); done) & cairn-ctl restart share0 >/dev/null; wait
 grep ' /host ' /proc/mounts; cat /second/hello
 "#;
 
@@ -76,6 +77,7 @@ pub fn share() -> Result<Verdict> {
     }
     let content = |name: &str| fs::read(here(name)).unwrap_or_default();
     let mode = |name: &str| fs::metadata(here(name)).map_or(0, |about| about.mode() & 0o7777);
+    let hundred: String = (0..100).map(|number| format!("{number}\n")).collect();
     let made = fs::read_dir(here("made"))?.count();
     let wrong = [
         (
@@ -94,6 +96,7 @@ pub fn share() -> Result<Verdict> {
         ("copy", content("copy") == large),
         ("cut", content("cut") == [0; 5]),
         ("made", made == 200 && content("made/199") == b"199\n"),
+        ("appended", content("appended") == hundred.as_bytes()),
         ("log", content("log") == b"before\nbehind\n"),
     ];
     let wrong: Vec<&str> = wrong
