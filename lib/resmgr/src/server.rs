@@ -103,6 +103,13 @@ pub struct Data<'a> {
     pub rest: &'a [u8],
 }
 
+impl Data<'_> {
+    /// All of it is in the caller's already.
+    pub fn stored(done: usize) -> Self {
+        Data { done, rest: &[] }
+    }
+}
+
 impl<'a> From<&'a [u8]> for Data<'a> {
     fn from(rest: &'a [u8]) -> Data<'a> {
         Data { done: 0, rest }

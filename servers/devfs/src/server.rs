@@ -257,10 +257,7 @@ impl<M: Machine> Devfs<M> {
         cx.store(0, &self.record)?;
         reader.offset = (start + end as u64 + 1).min(next);
         reader.sequence += 1;
-        Ok(Data {
-            done: self.record.len(),
-            rest: &[],
-        })
+        Ok(Data::stored(self.record.len()))
     }
 
     fn log_write(&mut self, cx: &mut Context, length: usize) -> Answer<usize> {
@@ -481,7 +478,7 @@ impl<M: Machine> Server for Devfs<M> {
     ) -> Answer<Data<'a>> {
         if let Node::Disk(part) = handle.node {
             let done = self.disks.read(cx, part, offset, length)?;
-            return Ok(Data { done, rest: &[] });
+            return Ok(Data::stored(done));
         }
         match self.kind(handle.node) {
             Some(Kind::Null) => Ok(Data::default()),

@@ -457,10 +457,7 @@ impl Server for Events {
                 let records = found.map_err(Failure::Errno)?;
                 cx.store(0, &self.scratch)?;
                 self.queues.take(cx, index, records);
-                return Ok(Data {
-                    done: self.scratch.len(),
-                    rest: &[],
-                });
+                return Ok(Data::stored(self.scratch.len()));
             }
             _ => return fail(EINVAL),
         };
@@ -482,7 +479,7 @@ impl Server for Events {
             self.coming.set(index, timer.next);
         }
         self.next_alarm(cx);
-        Ok(Data { done: 8, rest: &[] })
+        Ok(Data::stored(8))
     }
 
     fn write(&mut self, _: &mut Context, _: &mut Handle<Self>, _: u64, _: usize) -> Answer<usize> {

@@ -57,7 +57,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         let resumed = cx.progress != 0;
         let mut done = (cx.progress as usize).saturating_sub(1);
         if offset + done as u64 >= size {
-            return Ok(Data { done, rest: &[] });
+            return Ok(Data::stored(done));
         }
         let file = match file {
             Some(file) => file,
@@ -80,7 +80,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
                     Ok(true) => continue,
                     Ok(false) => {}
                     Err(Failure::Errno(_)) if done != 0 && length > INLINE_MAX => {
-                        return Ok(Data { done, rest: &[] });
+                        return Ok(Data::stored(done));
                     }
                     Err(Failure::Wait(key)) => {
                         if length > INLINE_MAX {

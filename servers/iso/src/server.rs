@@ -356,7 +356,7 @@ impl<M: Medium> Server for Iso<M> {
                 .run(file, &record.extents, page, end - page, ahead);
             let (slot, count) = match run {
                 Ok(run) => run,
-                Err(_) if done != 0 => return Ok(Data { done, rest: &[] }),
+                Err(_) if done != 0 => return Ok(Data::stored(done)),
                 Err(failed) => return Err(failed.into()),
             };
             let some = (count as usize * PAGE - from).min(left);

@@ -972,10 +972,7 @@ impl Server for Sockets {
             self.drop_queued(cx, rights);
             self.emptied(index);
         }
-        Ok(Data {
-            done: found.bytes,
-            rest: &[],
-        })
+        Ok(Data::stored(found.bytes))
     }
 
     fn write(

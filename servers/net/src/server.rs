@@ -806,10 +806,7 @@ impl Server for Net {
         if !socket.is_stream() {
             let result = self.next_datagram(cx, index, length, peek);
             let found = self.settle(cx, result, limit, nonblocking, |_| None)?;
-            return Ok(Data {
-                done: found.unwrap_or(0).min(length),
-                rest: &[],
-            });
+            return Ok(Data::stored(found.unwrap_or(0).min(length)));
         }
         let result = self.stream_available(index, length, false);
         let found = self.settle(cx, result, limit, nonblocking, |_| 0)?;
@@ -822,10 +819,7 @@ impl Server for Net {
         if !peek && found != 0 {
             self.stream_took(cx, index, found);
         }
-        Ok(Data {
-            done: found,
-            rest: &[],
-        })
+        Ok(Data::stored(found))
     }
 
     fn write(

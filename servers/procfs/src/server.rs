@@ -605,7 +605,7 @@ impl<S: System> Server for Procfs<S> {
                 cx.store(done, &piece[..count])?;
                 Ok(count)
             })?;
-            return Ok(Data { done, rest: &[] });
+            return Ok(Data::stored(done));
         }
         Ok(handle.state.text.read(offset, length))
     }

@@ -691,10 +691,7 @@ impl<W: World> Server for Tty<W> {
             }
             _ => return Err(Failure::Errno(EISDIR)),
         };
-        Ok(Data {
-            done: count,
-            rest: &[],
-        })
+        Ok(Data::stored(count))
     }
 
     fn write(
