@@ -42,7 +42,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FOE = 1000, MOST = 16, EACH = 3000, ROUND_MS = 10, PATIENCE_MS = 20000 };
+enum { FOE = 1000, MOST = 16, EACH = 3000, ROUND_MS = 10 };
 static const char *const home = "/run/victim", *const groups = "/sys/fs/cgroup";
 
 /* What the victim keeps: two words that are made anew each time. Attackers have them under a mask, so that nothing of their own looks like them. */
@@ -766,9 +766,23 @@ static int remove_foes(const char *path, const struct stat *status, int kind, st
     return 0;
 }
 
+static int remove_group(const char *path, const struct stat *status, int kind, struct FTW *place) {
+    (void)status, (void)place;
+    if (kind == FTW_DP && rmdir(path) != 0) {
+        int why = errno;
+        char name[64], members[64];
+        snprintf(name, sizeof name, "%s/cgroup.procs", path + strlen(groups) + 1), read_text(name, members, sizeof members);
+        say("the group %s stays (%s), with the processes: %s\n", path, strerror(why), members);
+    }
+    return 0;
+}
+
+/* A group and what the attackers made in it. */
+static void remove_groups(const char *path) { nftw(path, remove_group, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT); }
+
 int main(int argc, char **argv) {
-    if (argc < 4 || atoi(argv[3]) < 1 || atoi(argv[3]) > MOST) {
-        fprintf(stderr, "usage: messages SEED COUNT COPIES [ONLY]\n");
+    if (argc < 5 || atoi(argv[3]) < 1 || atoi(argv[3]) > MOST || atoll(argv[4]) < 1) {
+        fprintf(stderr, "usage: messages SEED COUNT COPIES PATIENCE_US [ONLY]\n");
         return 2;
     }
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -779,7 +793,7 @@ int main(int argc, char **argv) {
         for (int s = 1; s < 32; s++) {
             signal(s, SIG_DFL);
         }
-        int64_t only = argc > 4 ? atoll(argv[4]) : -1;
+        int64_t only = argc > 5 ? atoll(argv[5]) : -1;
         _exit(keep_attacking(strtoull(argv[1], NULL, 0), strtoull(argv[2], NULL, 0), atoi(argv[3]), only, victim));
     }
     struct sched_param important = {.sched_priority = 10};
@@ -791,7 +805,7 @@ int main(int argc, char **argv) {
         int64_t begun = now_ns();
         look(rounds++);
         rest(ROUND_MS);
-        int64_t late = (now_ns() - begun) / 1000000 - ROUND_MS;
+        int64_t late = (now_ns() - begun) / 1000 - ROUND_MS * 1000;
         latest = late > latest ? late : latest;
         ended = waitpid(keeper, &status, WNOHANG) == keeper;
     }
@@ -803,22 +817,24 @@ int main(int argc, char **argv) {
     }
     kill_foes();
     look(0);
-    if (latest > PATIENCE_MS) {
-        say("victim: a round was %ld ms late\n", (long)latest);
+    if (latest > atoll(argv[4])) {
+        say("victim: a round was %ld us late\n", (long)latest);
     }
     if (shared->leaks != 0) {
         say("%lu messages read what the victim keeps, the last by seed %lx: %lx %lx %lx %lx\n", (unsigned long)shared->leaks, (unsigned long)shared->leaked_by,
             (unsigned long)shared->leaked_message[0], (unsigned long)shared->leaked_message[1], (unsigned long)shared->leaked_message[2], (unsigned long)shared->leaked_message[3]);
     }
-    fprintf(stderr, "%u rounds, the latest by %ld ms\n", rounds, (long)latest);
+    fprintf(stderr, "%u rounds, the latest by %ld us\n", rounds, (long)latest);
     kill(own.waiter, SIGKILL), kill(own.holder, SIGKILL);
     waitpid(own.waiter, NULL, 0), waitpid(own.holder, NULL, 0);
     remove_objects();
     char path[64];
     if (own.grouped) {
-        snprintf(path, sizeof path, "%s/victim", groups), rmdir(path);
-        snprintf(path, sizeof path, "%s/foe", groups), rmdir(path);
-        umount(groups);
+        snprintf(path, sizeof path, "%s/victim", groups), remove_groups(path);
+        snprintf(path, sizeof path, "%s/foe", groups), remove_groups(path);
+        if (umount(groups) != 0) {
+            say("the groups cannot be unmounted: %s\n", strerror(errno));
+        }
     }
     static const char *const folders[] = {"/tmp/foe", "/tmp", "/dev/shm", "/run"};
     for (unsigned i = 0; i < sizeof folders / sizeof *folders; i++) {

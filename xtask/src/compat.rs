@@ -7,7 +7,7 @@ mod programs;
 
 use crate::cli::{self, Machine, Pair, System};
 use crate::places;
-use crate::test::batch::{self, Done, Job};
+use crate::test::batch::{self, Done, Job, Time};
 use crate::test::compile;
 use crate::test::reference::{self, Keyed};
 use anyhow::{bail, Context, Result};
@@ -109,7 +109,7 @@ fn on_both(keyed: Keyed, machine: impl Fn(System) -> Machine, fresh: bool) -> Re
     batch::run(
         &machine(System::Cairn),
         &[job],
-        None,
+        Time::Clock,
         &mut |_, _, result| here = Some(result),
     )?;
     let done = |system, result| match result {

@@ -45,7 +45,8 @@ for script in /var/lib/dpkg/info/*.preinst; do
     name=${script##*/}; name=${name%.preinst}
     echo "Running the preinst of $name"
     DPKG_MAINTSCRIPT_NAME=preinst DPKG_MAINTSCRIPT_PACKAGE=${name%:*} DPKG_MAINTSCRIPT_ARCH=$(dpkg --print-architecture) \
-        DPKG_MAINTSCRIPT_PACKAGE_REFCOUNT=1 DPKG_ROOT= "$script" install || printf 'dpkg: error processing package %s (--unpack):\n its preinst ended with status %s\n' "$name" "$?"
+        DPKG_MAINTSCRIPT_PACKAGE_REFCOUNT=1 DPKG_ROOT= "$script" install ||
+        printf 'dpkg: error processing package %s (--unpack):\n its preinst ended with status %s\n' "$name" "$?"
 done
 dpkg --abort-after=9999 --configure -a
 "#;
@@ -329,9 +330,11 @@ mod tests {
     fn a_failure_has_a_reason_and_the_last_lines_that_were_said() {
         let mut lines = Lines::default();
         lines.add(
-            b"Running the preinst of a\nfine\nRunning the preinst of b\nno disk\ndpkg: error processing package b (--unpack):\n its preinst ended with status 3\n\
+            b"Running the preinst of a\nfine\nRunning the preinst of b\nno disk\n\
+              dpkg: error processing package b (--unpack):\n its preinst ended with status 3\n\
               Setting up c:amd64 (1) ...\n1\n2\n3\n4\n5\n6\ndpkg: error processing package c:amd64 (--configure):\n installed c package script failed\n\
-              Unpacking d (1) ...\nPreparing to unpack /mnt/d_1_all.deb ...\nno user\ndpkg: error processing archive /mnt/d_1_all.deb (--unpack):\n new d package script failed\n\
+              Unpacking d (1) ...\nPreparing to unpack /mnt/d_1_all.deb ...\nno user\n\
+              dpkg: error processing archive /mnt/d_1_all.deb (--unpack):\n new d package script failed\n\
               Errors were encountered while processing:\n c:amd64\nleft: half-configured c\n",
         );
         let text: Vec<String> = lines.failures().iter().map(Failure::text).collect();

@@ -2,7 +2,7 @@
 //! and afterwards memory is free as before. And programs of his send messages of every kind to every server, below the Linux personality ([`tests/abuse/messages.c`](../../../tests/abuse/messages.c)):
 //! nothing of another user's changes or is read. `./cairn stress --abuse` is the same for longer, in machines of all sizes.
 
-use super::batch::{self, Job};
+use super::batch::{self, Job, Time};
 use super::lanes::Work;
 use super::programs::compile;
 use super::Report;
@@ -69,6 +69,15 @@ const MESSAGES: &str = "/tests/messages";
 const SENT: u64 = 60_000;
 const SENDERS: u32 = 4;
 const CAMPAIGN: u64 = 10_000_000;
+/// How late the other user's round may be: by the clock, where the host may do something else, and in guest time, where nothing may stand longer.
+const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE_COUNTED: Duration = Duration::from_millis(10);
+/// The machine in which instructions are counted.
+const COUNTED: Kind = Kind {
+    memory: "256M",
+    smp: 1,
+    copies: &[],
+};
 
 impl Kind {
     /// What tells its tests from those of the other kinds.
@@ -126,11 +135,16 @@ fn jobs(kind: &Kind, bombs: &[String], seconds: u64) -> Vec<Job> {
 }
 
 /// The program that sends messages, with a seed for each kind of machine.
-fn sender(kind: &Kind, count: u64) -> Job {
+fn sender(kind: &Kind, count: u64, time: &Time) -> Job {
     let seed = u64::from(kind.smp) << 32 | kind.memory.len() as u64;
-    let numbers = [seed, count, SENDERS.into()].map(|number| number.to_string());
+    let (seed, patience, suffix) = match time {
+        Time::Clock => (seed, PATIENCE, ""),
+        _ => (!seed, PATIENCE_COUNTED, "+counted"),
+    };
+    let numbers = [seed, count, SENDERS.into(), patience.as_micros() as u64];
+    let numbers = numbers.map(|number| number.to_string());
     Job {
-        name: kind.name("messages", 1),
+        name: kind.name("messages", 1) + suffix,
         argv: [MESSAGES.to_string()].into_iter().chain(numbers).collect(),
         // Some 5,000 in a second.
         limit: Duration::from_secs(count / 1000) + GRACE,
@@ -143,6 +157,7 @@ fn play(
     system: System,
     programs: &[(PathBuf, &str)],
     jobs: &[Job],
+    time: Time,
     heard: &mut dyn FnMut(&str, Duration, super::Verdict),
 ) -> Result<()> {
     let add = programs.iter().map(|(binary, path)| Pair {
@@ -151,7 +166,7 @@ fn play(
     });
     let mut machine = batch::machine(system, kind.memory, add.collect());
     machine.smp = kind.smp;
-    batch::run(&machine, jobs, None, &mut |job, took, result| {
+    batch::run(&machine, jobs, time, &mut |job, took, result| {
         let verdict = result.and_then(|done| {
             let good = done.status == 0 && done.stdout == "good\n";
             good.then_some(())
@@ -165,12 +180,10 @@ fn play(
 pub fn work<'a>(report: &'a Report, arguments: &'a cli::Test) -> Result<Vec<Work<'a>>> {
     let (programs, bombs) = programs()?;
     let mut work: Vec<Work> = Vec::new();
-    for kind in &SHORT {
-        let mut jobs = jobs(kind, &bombs, SECONDS);
-        jobs.push(sender(kind, SENT));
+    let mut add = |kind: &'static Kind, mut jobs: Vec<Job>, time: fn() -> Time<'static>| {
         jobs.retain(|job| report.wants(&job.name));
         if jobs.is_empty() {
-            continue;
+            return;
         }
         let programs = programs.clone();
         work.push(Box::new(move || {
@@ -179,10 +192,18 @@ pub fn work<'a>(report: &'a Report, arguments: &'a cli::Test) -> Result<Vec<Work
                 arguments.system,
                 &programs,
                 &jobs,
+                time(),
                 &mut |name, took, verdict| report.result(name, took, verdict),
             )
         }));
+    };
+    for kind in &SHORT {
+        let mut jobs = jobs(kind, &bombs, SECONDS);
+        jobs.push(sender(kind, SENT, &Time::Clock));
+        add(kind, jobs, || Time::Clock);
     }
+    let counted = sender(&COUNTED, SENT, &Time::Counted);
+    add(&COUNTED, vec![counted], || Time::Counted);
     Ok(work)
 }
 
@@ -196,16 +217,23 @@ pub fn campaign(arguments: &cli::Stress) -> Result<u8> {
         list: false,
         results: Mutex::default(),
     };
-    for kind in &LONG {
-        let mut jobs = jobs(kind, &bombs, seconds);
-        jobs.push(sender(kind, CAMPAIGN / LONG.len() as u64));
+    let play = |kind: &Kind, jobs: &[Job], time: Time| {
         play(
             kind,
             System::Cairn,
             &programs,
-            &jobs,
+            jobs,
+            time,
             &mut |name, took, verdict| report.result(name, took, verdict),
-        )?;
+        )
+    };
+    let counted = sender(&COUNTED, CAMPAIGN / 2, &Time::Counted);
+    play(&COUNTED, &[counted], Time::Counted)?;
+    for kind in &LONG {
+        let mut jobs = jobs(kind, &bombs, seconds);
+        let count = CAMPAIGN / 2 / LONG.len() as u64;
+        jobs.push(sender(kind, count, &Time::Clock));
+        play(kind, &jobs, Time::Clock)?;
     }
     let results = report.results();
     println!("{} right, {} wrong", results.passed, results.failures.len());

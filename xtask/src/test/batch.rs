@@ -55,13 +55,19 @@ pub fn machine(system: System, memory: &str, add: Vec<Pair>) -> Machine {
 /// Slower than the clock: limits are so many times longer.
 const DETERMINISTIC: u32 = 20;
 
-/// Run all jobs, in deterministic mode if stretches are looked for; `finished` gets each one's result, in order: what it did, or why it could not be told.
-pub fn run(
-    machine: &Machine,
-    jobs: &[Job],
-    mut stretches: Option<&mut Stretches>,
-    finished: Finished,
-) -> Result<()> {
+/// What time is in the machine.
+pub enum Time<'a> {
+    /// The host's.
+    Clock,
+    /// Deterministic mode: one guest instruction takes one nanosecond.
+    Counted,
+    /// That, and the nucleus's longest stretches are looked for.
+    Stretches(&'a mut Stretches),
+}
+
+/// Run all jobs; `finished` gets each one's result, in order: what it did, or why it could not be told.
+pub fn run(machine: &Machine, jobs: &[Job], mut time: Time, finished: Finished) -> Result<()> {
+    let counted = !matches!(time, Time::Clock);
     let mut guest: Option<Guest> = None;
     let mut boots_failed = 0;
     let mut in_files = None;
@@ -75,7 +81,7 @@ pub fn run(
             let logs = boot.run.clone();
             log = boot.nucleus_log();
             deaths = 0;
-            match Guest::start(boot, machine, stretches.is_some())? {
+            match Guest::start(boot, machine, counted)? {
                 Ok(started) => guest = Some(started),
                 Err(failure) => {
                     boots_failed += 1;
@@ -100,22 +106,18 @@ pub fn run(
         }
         let Some(running) = &mut guest else { continue };
         // On a root on a disk programs leave things behind that it is there for (caches, compiled modules).
-        let counted = machine.system == System::Cairn && !machine.root.is_on_disk();
+        let audited = machine.system == System::Cairn && !machine.root.is_on_disk();
         let before = match in_files {
-            None if counted => kept_in_files(running).ok(),
+            None if audited => kept_in_files(running).ok(),
             before => before,
         };
         let begun = Instant::now();
-        let slower = if stretches.is_some() {
-            DETERMINISTIC
-        } else {
-            1
-        };
+        let slower = if counted { DETERMINISTIC } else { 1 };
         let mut result = one(running, job, job.limit * slower);
-        if let Some(stretches) = &mut stretches {
+        if let Time::Stretches(stretches) = &mut time {
             stretches.look(&log, &job.name);
         }
-        if result.is_ok() && counted {
+        if result.is_ok() && audited {
             match kept_in_files(running) {
                 Ok(now) => {
                     in_files = Some(now);

@@ -5,7 +5,7 @@
 //! it is time of a host that may be slow), `args=A,B`,
 //! `linux=no` (do not ask Linux: it must end with status 0), `musl=no`, `mem=SIZE` (a machine of its own size), `only=linux` (not on Cairn yet), `root=debian`, `disk=SIZE` or `disk=SIZE,OPTION,…` (the file system, with options of mke2fs; a program in C runs once more on one, as disk/NAME), `iso=yes` (one more disk, with an ISO 9660 image), `cores=4` (once more, as NAME@4, in a machine with so many cores; `cores=1`: never with more).
 
-use super::batch::{self, Done, Job};
+use super::batch::{self, Done, Job, Time};
 use super::lanes::Work;
 use super::reference::{self, Keyed};
 use super::stretch::Stretches;
@@ -157,7 +157,8 @@ fn compare(
     }
     let jobs: Vec<Job> = keyed.into_iter().map(|k| k.job).collect();
     let mut last = None;
-    batch::run(&machine, &jobs, stretches, &mut |job, took, result| {
+    let time = stretches.map_or(Time::Clock, Time::Stretches);
+    batch::run(&machine, &jobs, time, &mut |job, took, result| {
         let verdict = match (result, reference.get(&job.name)) {
             (Err(why), _) => Err(why),
             (Ok(done), Some(Ok(wanted))) => same(wanted, &done),

@@ -1,6 +1,6 @@
 //! What Linux does with the same programs: the measure of all tests that compare. Kept by the hash of the program, so that Linux boots only for what is new.
 
-use super::batch::{self, Done, Job};
+use super::batch::{self, Done, Job, Time};
 use crate::cli::{Machine, Pair, Root, System};
 use crate::debian;
 use crate::places;
@@ -87,7 +87,7 @@ pub fn results(machine: &Machine, jobs: &[Keyed], fresh: bool) -> Result<Results
         let mut machine = machine.clone();
         let adds = &mut machine.add;
         adds.retain(|file| names(group, file) || !names(&jobs, file));
-        batch::run(&machine, group, None, &mut |job, _, result| {
+        batch::run(&machine, group, Time::Clock, &mut |job, _, result| {
             let keyed = missing.iter().find(|k| k.job.name == job.name);
             if let (Ok(done), Some(keyed)) = (&result, keyed) {
                 if let Ok(bytes) = serde_json::to_vec_pretty(done) {
