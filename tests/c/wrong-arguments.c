@@ -8,9 +8,11 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -190,6 +192,45 @@ static void orders(void) {
     tell("madvise of nothing", syscall(SYS_madvise, 4096, 4096, 0));
 }
 
+/* Texts first, then the target, the privilege, the type and the source; as user 1000 too. */
+static void mounts(const char *who) {
+    mkdir("folder", 0755);
+    printf("%s\n", who);
+    tell("mount: type too far", syscall(SYS_mount, "none", "folder", (char *)-1L, 0, NULL));
+    tell("mount: source too far", syscall(SYS_mount, (char *)-1L, "absent", "abc", 0, NULL));
+    tell("mount: absent target", syscall(SYS_mount, "none", "absent", "abc", 0, NULL));
+    tell("mount: type unknown", syscall(SYS_mount, "absent", "data", "abc", 0, NULL));
+    tell("mount: empty type", syscall(SYS_mount, "none", "folder", "", 0, NULL));
+    tell("mount: no type", syscall(SYS_mount, "none", "folder", NULL, 0, NULL));
+    tell("mount: target is a file", syscall(SYS_mount, "none", "data", "tmpfs", 0, NULL));
+    tell("umount2: flags", syscall(SYS_umount2, "absent", 1 << 20));
+    tell("umount2: flags above", syscall(SYS_umount2, "folder", 1L << 32));
+    tell("umount2: absent", syscall(SYS_umount2, "absent", 0));
+    tell("umount2: a file", syscall(SYS_umount2, "data", 0));
+    tell("umount2: a folder", syscall(SYS_umount2, "folder", 0));
+    tell("pivot_root", syscall(SYS_pivot_root, NULL, "absent"));
+}
+
+/* A stream takes no name to send to, whatever it is. */
+static void receivers(void) {
+    struct sockaddr_un name = {.sun_family = AF_UNIX, .sun_path = "absent"};
+    int pair[2], alone = socket(AF_UNIX, SOCK_STREAM, 0), letters = socket(AF_UNIX, SOCK_DGRAM, 0);
+    socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair);
+    tell("sendto by a stream", sendto(pair[0], "x", 1, 0, (void *)&name, sizeof name));
+    tell("a long name", sendto(pair[0], "x", 1, 0, (void *)&name, 111));
+    tell("a short name", sendto(pair[0], "x", 1, 0, (void *)&name, 1));
+    tell("no name", sendto(pair[0], "x", 1, 0, (void *)&name, 0));
+    tell("data too far", sendto(pair[0], (char *)-16L, 1, 0, (void *)&name, sizeof name));
+    tell("a name too far", sendto(pair[0], "x", 1, 0, (void *)-16L, sizeof name));
+    tell("by an unconnected stream", sendto(alone, "x", 1, 0, (void *)&name, sizeof name));
+    tell("by a datagram socket", sendto(letters, "x", 1, 0, (void *)&name, sizeof name));
+    tell("of a long name", sendto(letters, "x", 1, 0, (void *)&name, 111));
+    struct iovec part = {"x", 1};
+    struct msghdr message = {.msg_name = &name, .msg_namelen = sizeof name, .msg_iov = &part, .msg_iovlen = 1};
+    tell("sendmsg by a stream", sendmsg(pair[0], &message, 0));
+    tell("sendmsg by a datagram socket", sendmsg(letters, &message, 0));
+}
+
 int main(void) {
     int one[2], two[2];
     int file = open("data", O_CREAT | O_RDWR, 0644), writes = open("data", O_WRONLY);
@@ -204,5 +245,9 @@ int main(void) {
     others(file);
     listing();
     orders();
+    receivers();
+    mounts("as root");
+    setuid(1000);
+    mounts("as a user");
     return 0;
 }

@@ -4,7 +4,9 @@
 
 use super::internet::{self, is_internet};
 use super::io;
-use super::sockets::{address_of, manager, put_name, socket_of, with_name, write_name, Passing};
+use super::sockets::{
+    address_of, manager, put_name, socket_of, with_receiver, write_name, Passing,
+};
 use super::spaces::{number_inside, number_outside};
 use crate::descriptors::{number, OpenFile};
 use crate::errno::*;
@@ -80,19 +82,25 @@ fn send_plain(file: &OpenFile, range: UserRange, flags: u64) -> Result<u64> {
 
 pub fn sendto(f: &mut Frame) -> Result<u64> {
     let file = socket_of(f.arg(0))?;
-    let range = user::range(f.arg(1), f.arg(2))?;
+    user::range(f.arg(1), 0)?;
+    let range = user::range(f.arg(1), f.arg(2));
     let flags = f.arg(3) & 0xffff_ffff;
-    check_sending(&file, flags)?;
-    if f.arg(4) == 0 {
+    let is_internet = is_internet(&file);
+    if f.arg(4) == 0 || (f.arg(5) as u32 == 0 && !is_internet) {
+        let range = range?;
+        check_sending(&file, flags)?;
         return send_plain(&file, range, flags);
     }
-    if is_internet(&file) {
+    if is_internet {
+        let range = range?;
         let to = internet::take_name(f.arg(4), f.arg(5))?;
         let words = internet::sending(Some(to), flags, &internet::Control::default());
         let request = Request::new(&words).out_user(range);
         return sent(request.wait(file.slot()), flags);
     }
-    with_name(f.arg(4), f.arg(5), |name| {
+    with_receiver(&file, f.arg(4), f.arg(5), |name| {
+        let range = range?;
+        check_sending(&file, flags)?;
         let address = address_of(&file, name)?;
         let words = [local::SEND, flags & msg::DONTWAIT | with::ADDRESS];
         let request = Request::new(&words).pass(address.0).out_user(range);
@@ -239,9 +247,12 @@ fn send_message(file: &OpenFile, address: u64, flags: u64) -> Result<u64> {
         return send_plain(file, range, flags);
     }
     let to = match named {
-        true => Some(with_name(header.name, header.name_length, |name| {
-            address_of(file, name)
-        })?),
+        true => Some(with_receiver(
+            file,
+            header.name,
+            header.name_length,
+            |name| address_of(file, name),
+        )?),
         false => None,
     };
     let files = files_of(&control.descriptors)?;

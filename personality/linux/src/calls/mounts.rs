@@ -2,8 +2,11 @@
 
 use super::open::{open_directory, open_file, open_rooted};
 use super::spaces;
+use super::system::TYPES;
+use crate::descriptors::OpenFile;
 use crate::errno::{
-    Result, EBUSY, EINVAL, ENODEV, ENOENT, ENOSYS, ENOTBLK, ENXIO, EOPNOTSUPP, EPERM,
+    Result, EBUSY, EINVAL, ENAMETOOLONG, ENODEV, ENOENT, ENOSYS, ENOTBLK, ENOTDIR, ENXIO,
+    EOPNOTSUPP, EPERM,
 };
 use crate::machine::area::{process, Frame};
 use crate::machine::gate;
@@ -11,6 +14,7 @@ use crate::machine::request::Request;
 use crate::machine::user::UserString;
 use crate::path::{self, scheme, AT_FDCWD};
 use crate::space;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use cairn_abi::layout::linux_slot;
 use cairn_idl::capability::SYS_ADMIN;
@@ -31,9 +35,10 @@ const KEPT: u64 = READ_ONLY | NO_SUID | NO_ACCESS_TIMES | SILENT | RELATIVE_ACCE
 /// Of umount2.
 const FORCE: u64 = 1;
 const DETACH: u64 = 2;
+const EXPIRE: u64 = 4;
 const NO_FOLLOW: u64 = 8;
 
-fn privileged() -> Result<()> {
+pub fn privileged() -> Result<()> {
     if process().is_capable(SYS_ADMIN) {
         Ok(())
     } else {
@@ -41,86 +46,136 @@ fn privileged() -> Result<()> {
     }
 }
 
-fn absolute(name: &[u8]) -> Result<Vec<u8>> {
-    let directory = open_directory(AT_FDCWD, name)?;
-    path::path_of(&directory)
+/// What mount(2) is asked for.
+pub struct Asked {
+    pub source: Vec<u8>,
+    pub target: Arc<OpenFile>,
+    /// None: a null pointer.
+    kind: Option<Vec<u8>>,
+    pub flags: u64,
+    pub options: Vec<u8>,
+}
+
+impl Asked {
+    /// Errors come in Linux's order: of the texts, of the target's name, of the privilege.
+    fn copy(f: &Frame) -> Result<Asked> {
+        let kind = text(f.arg(2))?;
+        let source = text(f.arg(0))?.unwrap_or_default();
+        let options = text(f.arg(4))?.unwrap_or_default();
+        let mut target = UserString::empty();
+        target.fill(f.arg(1))?;
+        let target = open_file(AT_FDCWD, target.as_bytes(), fs::o::PATH, 0)?;
+        privileged()?;
+        let mut flags = f.arg(3);
+        if flags & MAGIC_MASK == MAGIC {
+            flags &= !MAGIC_MASK;
+        }
+        Ok(Asked {
+            source,
+            target,
+            kind,
+            flags,
+            options,
+        })
+    }
+
+    /// The type of a new file system.
+    pub fn kind(&self) -> Result<&[u8]> {
+        let kind = self.kind.as_deref().ok_or(EINVAL)?;
+        match TYPES.contains(&kind) {
+            true => Ok(kind),
+            false => Err(ENODEV),
+        }
+    }
+
+    pub fn must_be_directory(&self) -> Result<()> {
+        let directory = self.target.is(fs::kind::DIRECTORY);
+        match directory || self.target.mode & fs::s::IFMT == fs::s::IFDIR {
+            true => Ok(()),
+            false => Err(ENOTDIR),
+        }
+    }
+}
+
+/// A text that may be absent; one that is too long is EINVAL.
+fn text(address: u64) -> Result<Option<Vec<u8>>> {
+    if address == 0 {
+        return Ok(None);
+    }
+    let mut text = UserString::empty();
+    match text.fill(address) {
+        Ok(()) => Ok(Some(text.as_bytes().to_vec())),
+        Err(ENAMETOOLONG) => Err(EINVAL),
+        Err(errno) => Err(errno),
+    }
 }
 
 pub fn mount(f: &mut Frame) -> Result<u64> {
-    privileged()?;
-    let mut target = UserString::empty();
-    target.fill(f.arg(1))?;
-    let mut flags = f.arg(3);
-    if flags & MAGIC_MASK == MAGIC {
-        flags &= !MAGIC_MASK;
-    }
+    let asked = Asked::copy(f)?;
     if space::is_private() {
-        return spaces::mount(f, flags);
+        return spaces::mount(&asked);
     }
-    let place = absolute(target.as_bytes())?;
-    if flags & REMOUNT != 0 {
-        return remount(f, &place, flags);
+    if asked.flags & REMOUNT != 0 {
+        return remount(&asked, &path::path_of(&asked.target)?);
     }
-    if flags & BIND != 0 {
-        let mut source = UserString::empty();
-        source.fill(f.arg(0))?;
-        let handle = open_rooted(&*open_directory(AT_FDCWD, source.as_bytes())?)?;
-        return announce(&place, b"none", handle.slot());
+    if asked.flags & BIND != 0 {
+        asked.must_be_directory()?;
+        let handle = open_rooted(&*open_directory(AT_FDCWD, &asked.source)?)?;
+        return announce(&path::path_of(&asked.target)?, b"none", handle.slot());
     }
-    let mut kind = UserString::empty();
-    kind.fill(f.arg(2))?;
-    match kind.as_bytes() {
+    match asked.kind()? {
         // They are mounted already where they belong; mounting them there again changes nothing.
-        b"proc" | b"devtmpfs" | b"devpts" | b"sysfs" if is_mounted(&place)? => Err(EBUSY),
-        b"" => Err(EINVAL),
-        b"tmpfs" => in_memory(f, b"tmpfs", &place, flags),
-        b"cgroup2" => in_memory(f, b"cgroup2", &place, flags),
-        kind => disk(f, kind, &place, flags),
+        b"proc" | b"devtmpfs" | b"devpts" | b"sysfs" => {
+            match is_mounted(&path::path_of(&asked.target)?)? {
+                true => Err(EBUSY),
+                false => Err(ENODEV),
+            }
+        }
+        kind @ (b"tmpfs" | b"cgroup2") => in_memory(&asked, kind),
+        kind => disk(&asked, kind),
     }
 }
 
 /// A file system on a disk. Its server is `init`'s to start.
-fn disk(f: &mut Frame, kind: &[u8], place: &[u8], flags: u64) -> Result<u64> {
+fn disk(asked: &Asked, kind: &[u8]) -> Result<u64> {
     let mounter = scheme(b"mount:").map_err(|_| ENODEV)?;
-    let mut source = UserString::empty();
-    source.fill(f.arg(0))?;
+    let flags = asked.flags;
     if flags & !KEPT != 0 {
         return Err(EINVAL);
     }
-    let discards = options(f.arg(4), kind)?;
-    let node = open_file(AT_FDCWD, source.as_bytes(), fs::o::PATH, 0)?;
+    let discards = options(&asked.options, kind)?;
+    let node = open_file(AT_FDCWD, &asked.source, fs::o::PATH, 0)?;
     if node.mode & fs::s::IFMT != fs::s::IFBLK {
         return Err(ENOTBLK);
     }
     let path = path::path_of(&node)?;
     let device = path.strip_prefix(b"/dev/").ok_or(ENXIO)?;
-    if is_mounted(place)? {
+    asked.must_be_directory()?;
+    let place = path::path_of(&asked.target)?;
+    if is_mounted(&place)? {
         return Err(EBUSY);
     }
-    start_server(mounter, [kind, device, place], bits(flags) | discards, b"")
+    start_server(mounter, [kind, device, &place], bits(flags) | discards, b"")
 }
 
 /// A file system in memory, whose server `init` starts as well; its options are that server's.
-fn in_memory(f: &mut Frame, kind: &[u8], place: &[u8], flags: u64) -> Result<u64> {
+fn in_memory(asked: &Asked, kind: &[u8]) -> Result<u64> {
     let mounter = scheme(b"mount:").map_err(|_| ENODEV)?;
+    let flags = asked.flags;
     if flags & !(NO_SUID | SILENT | RELATIVE_ACCESS_TIMES) != 0 {
         return Err(EINVAL);
     }
-    if is_mounted(place)? {
+    asked.must_be_directory()?;
+    let place = path::path_of(&asked.target)?;
+    if is_mounted(&place)? {
         return Err(EBUSY);
     }
-    let mut source = UserString::empty();
-    source.fill(f.arg(0))?;
-    let source = match source.as_bytes() {
+    let source = match &asked.source[..] {
         b"" => b"none",
         source => source,
     };
-    let mut options = UserString::empty();
-    if f.arg(4) != 0 {
-        options.fill(f.arg(4))?;
-    }
-    let names = [kind, source, place];
-    start_server(mounter, names, bits(flags & NO_SUID), options.as_bytes())
+    let names = [kind, source, &place];
+    start_server(mounter, names, bits(flags & NO_SUID), &asked.options)
 }
 
 /// Have `init` start the server: kind, source and place; bits of [`mounts::MOUNT`]; options of the server's own.
@@ -138,14 +193,9 @@ fn start_server(mounter: u32, names: [&[u8]; 3], bits: u64, options: &[u8]) -> R
 }
 
 /// Options of the file system itself, as its server has them: what ext4 is told of, and such as say what it does anyway.
-fn options(address: u64, kind: &[u8]) -> Result<u64> {
+fn options(options: &[u8], kind: &[u8]) -> Result<u64> {
     let mut bits = 0;
-    if address == 0 {
-        return Ok(bits);
-    }
-    let mut options = UserString::empty();
-    options.fill(address)?;
-    for option in options.as_bytes().split(|byte| *byte == b',') {
+    for option in options.split(|byte| *byte == b',') {
         match option {
             b"" | b"errors=remount-ro" | b"data=ordered" => {}
             b"discard" if kind == b"ext4" => bits |= mounts::mount::DISCARD,
@@ -157,7 +207,8 @@ fn options(address: u64, kind: &[u8]) -> Result<u64> {
 }
 
 /// What is mounted there is read only from now on, or no longer; its server does it, and `init` and the table are told. Of file systems that cannot, nothing can be changed.
-fn remount(f: &Frame, place: &[u8], flags: u64) -> Result<u64> {
+fn remount(asked: &Asked, place: &[u8]) -> Result<u64> {
+    let flags = asked.flags;
     let (slot, _) = path::mounted_at(place)?.ok_or(EINVAL)?;
     let mut told = [0; fs::Statfs::BYTES];
     let request = Request::new(&[fs::STATFS]).input(&mut told);
@@ -168,7 +219,7 @@ fn remount(f: &Frame, place: &[u8], flags: u64) -> Result<u64> {
             return Err(EINVAL);
         }
         // Only ext4's server can be remounted to anything.
-        let discards = options(f.arg(4), b"ext4")?;
+        let discards = options(&asked.options, b"ext4")?;
         // Who says nothing of times leaves them (and statfs has the bit that mount(2) has).
         let times = match flags & (NO_ACCESS_TIMES | RELATIVE_ACCESS_TIMES) {
             0 => now,
@@ -246,20 +297,32 @@ fn mount_point(place: &[u8], mount: Option<u32>) -> Result<u64> {
 }
 
 pub fn umount2(f: &mut Frame) -> Result<u64> {
-    privileged()?;
-    if f.arg(1) & !(FORCE | DETACH | NO_FOLLOW) != 0 {
+    let flags = f.arg(1) & 0xffff_ffff;
+    if flags & !(FORCE | DETACH | EXPIRE | NO_FOLLOW) != 0 {
         return Err(EINVAL);
     }
     let mut target = UserString::empty();
     target.fill(f.arg(0))?;
+    let node = match flags & NO_FOLLOW {
+        0 => fs::o::PATH,
+        _ => fs::o::PATH | fs::o::NOFOLLOW,
+    };
+    let node = open_file(AT_FDCWD, target.as_bytes(), node, 0)?;
+    privileged()?;
+    // Nothing expires.
+    if flags & EXPIRE != 0 {
+        return Err(EINVAL);
+    }
     if space::is_private() {
-        return spaces::unmount(target.as_bytes(), f.arg(1));
+        return spaces::unmount(node, flags);
     }
     // A bind mount's folder calls itself by its first name, so the name as it is written comes first.
     let place = match path::as_written(target.as_bytes()) {
         Some(place) if is_mounted(&place)? => place,
-        _ => absolute(target.as_bytes())?,
+        _ => path::path_of(&node)?,
     };
+    // It is in no file system's way.
+    drop(node);
     let (slot, is_above) = path::mounted_at(&place)?.ok_or(EINVAL)?;
     if is_above {
         return Err(EBUSY);

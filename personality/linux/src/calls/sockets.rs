@@ -24,6 +24,8 @@ const FLAGS: u64 = o::CLOEXEC | o::NONBLOCK;
 /// `sa_family_t`, and `struct sockaddr_un`.
 const FAMILY: usize = 2;
 const ADDRESS: usize = 110;
+/// `struct sockaddr_storage`: of no family is more looked at.
+const STORAGE: usize = 128;
 const MODE: u32 = s::IFSOCK | 0o777;
 /// Not among the errors that servers answer.
 const ESOCKTNOSUPPORT: Errno = Errno(94);
@@ -35,7 +37,13 @@ pub fn manager() -> Result<u32> {
 
 /// A descriptor that is a socket.
 pub fn socket_of(argument: u64) -> Result<Arc<OpenFile>> {
-    let file = io::usable(argument)?;
+    as_socket(io::file(argument)?)
+}
+
+fn as_socket(file: Arc<OpenFile>) -> Result<Arc<OpenFile>> {
+    if file.path_only {
+        return Err(EBADF);
+    }
     match file.mode & s::IFMT == s::IFSOCK && file.object.is_none() {
         true => Ok(file),
         false => Err(ENOTSOCK),
@@ -142,15 +150,49 @@ fn parse(bytes: &[u8]) -> Result<Name<'_>> {
     }
 }
 
-/// Take a `struct sockaddr` of the program's, and do something with what it means.
-pub fn with_name<R>(address: u64, length: u64, work: impl FnOnce(Name) -> Result<R>) -> Result<R> {
+/// Take a `struct sockaddr` of the program's, and do something with what it means; the errors of both are `told`.
+fn with_name_told<R>(
+    address: u64,
+    length: u64,
+    work: impl FnOnce(Name) -> Result<R>,
+    told: impl FnOnce(Errno) -> Errno,
+) -> Result<R> {
     let length = length as u32 as usize;
-    if length > ADDRESS {
+    if length > STORAGE {
         return Err(EINVAL);
     }
-    let mut bytes = [0; ADDRESS];
+    let mut bytes = [0; STORAGE];
     user::read_bytes(address, &mut bytes[..length])?;
-    work(parse(&bytes[..length])?)
+    let name = match length > ADDRESS {
+        false => parse(&bytes[..length]),
+        true => Err(EINVAL),
+    };
+    name.and_then(work).map_err(told)
+}
+
+pub fn with_name<R>(address: u64, length: u64, work: impl FnOnce(Name) -> Result<R>) -> Result<R> {
+    with_name_told(address, length, work, |errno| errno)
+}
+
+/// With the name that something is sent to. A stream takes none, whatever it is.
+pub fn with_receiver<R>(
+    file: &OpenFile,
+    address: u64,
+    length: u64,
+    work: impl FnOnce(Name) -> Result<R>,
+) -> Result<R> {
+    with_name_told(address, length, work, |errno| {
+        match option(file, super::socket_options::TYPE) {
+            Ok(local::STREAM) => {}
+            _ => return errno,
+        }
+        let mut peer: Buffer<NAME_MAX> = Buffer::new();
+        let request = Request::new(&[local::NAME, 1]);
+        match peer.receive(request).call(file.slot()) {
+            Ok(_) => EISCONN,
+            Err(_) => EOPNOTSUPP,
+        }
+    })
 }
 
 /// Give the program a `struct sockaddr`, as far as there is room for it: `name` is `sun_path`.
@@ -296,11 +338,11 @@ pub fn accept4(f: &mut Frame) -> Result<u64> {
 }
 
 fn accept_with(f: &mut Frame, flags: u64) -> Result<u64> {
-    super::io::file(f.arg(0))?;
+    let file = io::file(f.arg(0))?;
     if flags & !FLAGS != 0 {
         return Err(EINVAL);
     }
-    let file = socket_of(f.arg(0))?;
+    let file = as_socket(file)?;
     process().state().files.check_room()?;
     make_room()?;
     let request = Request::new(&[local::ACCEPT, flags & o::NONBLOCK]).brings(1);

@@ -1,5 +1,6 @@
 //! Name spaces: unshare, pivot_root, and mount and umount2 in a mount name space that is not the first one.
 
+use super::mounts::{self, Asked};
 use super::open::{open_directory, open_file};
 use super::sysv::MANAGER;
 use crate::descriptors::{event_kind, OpenFile};
@@ -15,7 +16,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use cairn_abi::layout::linux_slot;
 use cairn_idl::capability::SYS_ADMIN;
-use cairn_idl::fs::{self, bind, kind, o, s};
+use cairn_idl::fs::{self, bind, o, s};
 use cairn_idl::mounts::mount;
 use cairn_idl::{ipc, proc};
 use core::sync::atomic::Ordering;
@@ -270,14 +271,6 @@ fn space_root_kind() -> Option<Vec<u8>> {
     }
 }
 
-fn string(address: u64) -> Result<Vec<u8>> {
-    let mut text = UserString::empty();
-    if address != 0 {
-        text.fill(address)?;
-    }
-    Ok(text.as_bytes().to_vec())
-}
-
 /// A place from the name space's root as the table has it: its root is empty.
 fn place_of(file: &OpenFile) -> Result<Vec<u8>> {
     let mut place = path::path_of(file)?;
@@ -314,10 +307,9 @@ const REMOUNT: u64 = 32;
 const BIND: u64 = 4096;
 
 /// mount(2)
-pub fn mount(f: &Frame, flags: u64) -> Result<u64> {
-    let (source, target) = (string(f.arg(0))?, string(f.arg(1))?);
-    let target = open_file(AT_FDCWD, &target, o::PATH, 0)?;
-    let place = place_of(&target)?;
+pub fn mount(asked: &Asked) -> Result<u64> {
+    let (target, flags) = (&asked.target, asked.flags);
+    let place = place_of(target)?;
     if flags & PROPAGATION != 0 {
         // What is mounted in one name space is never mounted in another by itself.
         let only = flags & !(PROPAGATION | RECURSIVE | SILENT) == 0;
@@ -345,18 +337,14 @@ pub fn mount(f: &Frame, flags: u64) -> Result<u64> {
         return Err(EINVAL);
     }
     if flags & BIND != 0 {
-        let source = open_file(AT_FDCWD, &source, o::PATH, 0)?;
-        return bind_mount(&source, &target, &place, flags & RECURSIVE != 0);
+        let source = open_file(AT_FDCWD, &asked.source, o::PATH, 0)?;
+        return bind_mount(&source, target, &place, flags & RECURSIVE != 0);
     }
-    let kind = string(f.arg(2))?;
-    let data = string(f.arg(4))?;
-    if !target.is(kind::DIRECTORY) && target.mode & s::IFMT != s::IFDIR {
-        return Err(ENOTDIR);
-    }
-    match &kind[..] {
-        b"" => Err(EINVAL),
+    let kind = asked.kind()?;
+    asked.must_be_directory()?;
+    match kind {
         b"tmpfs" => {
-            let mode = tree_mode(&data)?;
+            let mode = tree_mode(&asked.options)?;
             let like = like(b"tmpfs")?;
             let number = space::number()?;
             let file = space::bind(like.slot(), bits(flags) | bind::NEW_TREE, number, mode);
@@ -368,13 +356,13 @@ pub fn mount(f: &Frame, flags: u64) -> Result<u64> {
         }
         // There is one of each; it is mounted here as well.
         b"proc" | b"sysfs" | b"devpts" | b"devtmpfs" => {
-            let like = match &kind[..] {
+            let like = match kind {
                 b"devpts" => open_directory(AT_FDCWD, &pts()?)?,
                 kind => like(kind)?,
             };
             let number = space::number()?;
             let file = space::bind(like.slot(), bits(flags), number, 0)?;
-            add(number, &file, &place, &kind, bits(flags))
+            add(number, &file, &place, kind, bits(flags))
         }
         _ => Err(ENODEV),
     }
@@ -481,8 +469,7 @@ fn bind_mount(source: &OpenFile, target: &OpenFile, place: &[u8], all: bool) -> 
 }
 
 /// umount2(2)
-pub fn unmount(target: &[u8], flags: u64) -> Result<u64> {
-    let target = open_file(AT_FDCWD, target, o::PATH, 0)?;
+pub fn unmount(target: Arc<OpenFile>, flags: u64) -> Result<u64> {
     let place = match place_of(&target) {
         // It has been taken from all names already (pivot_root of a root on itself).
         Err(ENOENT) if flags & DETACH != 0 => return Ok(0),
@@ -513,12 +500,13 @@ pub fn unmount(target: &[u8], flags: u64) -> Result<u64> {
 }
 
 pub fn pivot_root(f: &mut Frame) -> Result<u64> {
-    let (new, old) = (string(f.arg(0))?, string(f.arg(1))?);
-    if !process().is_capable(SYS_ADMIN) {
-        return Err(EPERM);
-    }
-    let new = open_directory(AT_FDCWD, &new)?;
-    let old = open_directory(AT_FDCWD, &old)?;
+    mounts::privileged()?;
+    let [new, old] = [f.arg(0), f.arg(1)].map(|address| {
+        let mut name = UserString::empty();
+        name.fill(address)?;
+        open_directory(AT_FDCWD, name.as_bytes())
+    });
+    let (new, old) = (new?, old?);
     // The first name space's root is nobody's to change.
     if !space::is_private() || !space::at_root() {
         return Err(EINVAL);

@@ -322,19 +322,21 @@ pub fn ustat(f: &mut Frame) -> Result<u64> {
     Err(EINVAL)
 }
 
+/// The types of file systems.
+pub const TYPES: [&[u8]; 9] = [
+    b"tmpfs",
+    b"devtmpfs",
+    b"devpts",
+    b"proc",
+    b"sysfs",
+    b"cgroup2",
+    b"ext4",
+    b"vfat",
+    b"iso9660",
+];
+
 /// sysfs(2): the types of file systems by their numbers.
 pub fn sysfs(f: &mut Frame) -> Result<u64> {
-    const TYPES: [&[u8]; 9] = [
-        b"tmpfs",
-        b"devtmpfs",
-        b"devpts",
-        b"proc",
-        b"sysfs",
-        b"cgroup2",
-        b"ext4",
-        b"vfat",
-        b"iso9660",
-    ];
     match f.arg(0) as u32 {
         1 => {
             let mut name = user::UserString::empty();
