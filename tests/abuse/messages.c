@@ -804,8 +804,17 @@ int main(int argc, char **argv) {
     while (!ended && !wrong) {
         int64_t begun = now_ns();
         look(rounds++);
+        int64_t looked = now_ns();
         rest(ROUND_MS);
-        int64_t late = (now_ns() - begun) / 1000 - ROUND_MS * 1000;
+        int64_t ended_at = now_ns(), late = (ended_at - begun) / 1000 - ROUND_MS * 1000;
+        if (late > atoll(argv[4])) {
+            uint64_t sent = 0;
+            for (int i = 0; i < MOST; i++) {
+                sent += shared->sent[i];
+            }
+            fprintf(stderr, "round %u: %ld us for its work, %ld us late to wake, after %lu messages, %ld.%06ld s since the start of the machine\n", rounds,
+                    (long)(looked - begun) / 1000, (long)(ended_at - looked) / 1000 - ROUND_MS * 1000, (unsigned long)sent, (long)(ended_at / 1000000000), (long)(ended_at / 1000 % 1000000));
+        }
         latest = late > latest ? late : latest;
         ended = waitpid(keeper, &status, WNOHANG) == keeper;
     }

@@ -1,8 +1,9 @@
-//! Packets of IPv4 that come in pieces (RFC 791, 3.2), put together within an account.
+//! Packets that come in pieces (IPv4: RFC 791, 3.2; IPv6: RFC 8200, 4.5), put together within an account.
 //!
-//! Pieces that overlap end the packet, as RFC 5722 asks for of IPv6 and Linux does of both. When the account is full the oldest packet goes: who sends pieces without end harms packets in pieces, and nothing else.
+//! Pieces that overlap end the packet, as RFC 8200 asks for of IPv6 and Linux does of both. When the account is full the oldest packet goes: who sends pieces without end harms packets in pieces, and nothing else.
 
-use crate::{Ip, NEVER, SECOND};
+use crate::extensions::{end, follow, Chain, FRAGMENT, IPV6};
+use crate::{NEVER, SECOND};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
@@ -10,8 +11,9 @@ use alloc::vec::Vec;
 pub const BYTES: usize = 1 << 20;
 pub const PACKETS: usize = 128;
 const PIECES: usize = 128;
-/// How long a packet's pieces may take.
-const PATIENCE: u64 = 30 * SECOND;
+/// How long a packet's pieces may take: of IPv4, as on Linux, and of IPv6.
+pub const PATIENCE_V4: u64 = 30 * SECOND;
+pub const PATIENCE_V6: u64 = 60 * SECOND;
 /// Each costs its table's entry, too.
 const OVERHEAD: usize = 128;
 const HEADER: usize = 20;
@@ -20,18 +22,20 @@ const LONGEST: usize = 65_535;
 /// What pieces of a packet have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
-    source: Ip,
-    destination: Ip,
-    number: u16,
-    protocol: u8,
+    /// Addresses of IPv4 stand at the end.
+    source: [u8; 16],
+    destination: [u8; 16],
+    number: u32,
+    /// None: of IPv6, which does not tell packets apart by it.
+    protocol: Option<u8>,
 }
 
 struct Pieces {
     since: u64,
     /// By where they begin; what lies there.
     list: BTreeMap<usize, Vec<u8>>,
-    /// The first one's header.
-    header: Option<Vec<u8>>,
+    /// The first one's headers, a fragment header at the end included; and which byte names that.
+    header: Option<(Vec<u8>, usize)>,
     /// The whole length, when the last piece is there.
     length: Option<usize>,
     bytes: usize,
@@ -48,18 +52,20 @@ pub enum Outcome {
     Complete(Vec<u8>),
 }
 
-#[derive(Default)]
 pub struct Fragments {
+    patience: u64,
     packets: BTreeMap<Key, Pieces>,
     /// Oldest first. (Some may be gone.)
     order: VecDeque<(u64, Key)>,
     bytes: usize,
     /// Packets that were given up.
     pub lost: u64,
+    /// The first pieces of those whose time was up: their senders are told (RFC 792; RFC 4443, 3.3).
+    pub late: Vec<Vec<u8>>,
 }
 
 impl Pieces {
-    fn put(&mut self, at: usize, bytes: &[u8], more: bool) -> bool {
+    fn put(&mut self, at: usize, bytes: &[u8], more: bool, most: usize) -> bool {
         let end = at + bytes.len();
         let before = self.list.range(..=at).next_back();
         let overlaps = before.is_some_and(|(start, piece)| start + piece.len() > at)
@@ -73,7 +79,7 @@ impl Pieces {
             (None, true) => false,
         };
         let odd = more && !bytes.len().is_multiple_of(8) || bytes.is_empty();
-        if overlaps || beyond || odd || end + HEADER > LONGEST || self.list.len() >= PIECES {
+        if overlaps || beyond || odd || end > most || self.list.len() >= PIECES {
             return false;
         }
         let mut own = Vec::new();
@@ -91,7 +97,7 @@ impl Pieces {
 
     /// All of it, if all of it is there.
     fn complete(&self) -> Option<Vec<u8>> {
-        let (length, header) = (self.length?, self.header.as_ref()?);
+        let (length, (header, named_at)) = (self.length?, self.header.as_ref()?);
         let mut end = 0;
         for (start, piece) in &self.list {
             if *start != end {
@@ -99,21 +105,47 @@ impl Pieces {
             }
             end += piece.len();
         }
-        let whole = header.len() + length;
-        if end != length || whole > LONGEST {
+        let is_v4 = header.first()? >> 4 == 4;
+        let head = match is_v4 {
+            true => header.len(),
+            false => header.len() - FRAGMENT,
+        };
+        let whole = head + length;
+        // What a header's length can say.
+        let said = if is_v4 { whole } else { whole - IPV6 };
+        if end != length || said > LONGEST {
             return None;
         }
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(whole).ok()?;
-        bytes.extend_from_slice(header);
+        bytes.extend_from_slice(&header[..head]);
         for piece in self.list.values() {
             bytes.extend_from_slice(piece);
         }
-        bytes[2..4].copy_from_slice(&(whole as u16).to_be_bytes());
-        bytes[6..8].fill(0);
-        bytes[10..12].fill(0);
-        let sum = checksum(&bytes[..header.len()]);
-        bytes[10..12].copy_from_slice(&sum.to_be_bytes());
+        let said = (said as u16).to_be_bytes();
+        if is_v4 {
+            bytes[2..4].copy_from_slice(&said);
+            bytes[6..8].fill(0);
+            bytes[10..12].fill(0);
+            let sum = checksum(&bytes[..head]);
+            bytes[10..12].copy_from_slice(&sum.to_be_bytes());
+        } else {
+            bytes[4..6].copy_from_slice(&said);
+            bytes[*named_at] = header[head];
+        }
+        Some(bytes)
+    }
+
+    /// The first piece as it came.
+    fn first(&self) -> Option<Vec<u8>> {
+        let ((header, _), (0, piece)) = (self.header.as_ref()?, self.list.first_key_value()?)
+        else {
+            return None;
+        };
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(header.len() + piece.len()).ok()?;
+        bytes.extend_from_slice(header);
+        bytes.extend_from_slice(piece);
         Some(bytes)
     }
 }
@@ -145,6 +177,18 @@ pub fn fold(mut sum: u64) -> u16 {
 }
 
 impl Fragments {
+    /// Pieces of a packet may take so long.
+    pub fn new(patience: u64) -> Fragments {
+        Fragments {
+            patience,
+            packets: BTreeMap::new(),
+            order: VecDeque::new(),
+            bytes: 0,
+            lost: 0,
+            late: Vec::new(),
+        }
+    }
+
     /// How much is kept: packets and bytes.
     pub fn kept(&self) -> (usize, usize) {
         (self.packets.len(), self.bytes)
@@ -161,6 +205,19 @@ impl Fragments {
         self.remove(key);
     }
 
+    fn keep_late(&mut self, late: bool, key: &Key) {
+        let first = self
+            .packets
+            .get(key)
+            .filter(|_| late)
+            .and_then(Pieces::first);
+        if let Some(first) = first {
+            if self.late.len() < PACKETS && self.late.try_reserve(1).is_ok() {
+                self.late.push(first);
+            }
+        }
+    }
+
     /// Make room for so much more.
     fn shed(&mut self, now: u64, more: usize) {
         while let Some(&(since, key)) = self.order.front() {
@@ -168,12 +225,13 @@ impl Fragments {
             let full = self.packets.len() >= PACKETS
                 || self.bytes + more > BYTES
                 || self.order.len() >= 4 * PACKETS;
-            let late = now.saturating_sub(since) >= PATIENCE;
+            let late = now.saturating_sub(since) >= self.patience;
             if there && !full && !late {
                 return;
             }
             self.order.pop_front();
             if there {
+                self.keep_late(late, &key);
                 self.lose(&key);
             }
         }
@@ -183,14 +241,14 @@ impl Fragments {
     pub fn deadline(&self) -> u64 {
         self.order
             .front()
-            .map_or(NEVER, |(since, _)| since + PATIENCE)
+            .map_or(NEVER, |(since, _)| since + self.patience)
     }
 
     pub fn time_passes(&mut self, now: u64) {
         self.shed(now, 0);
     }
 
-    /// A packet that came. Its header is looked at, and is not believed.
+    /// A packet of IPv4 that came. Its header is looked at, and is not believed.
     pub fn arrives(&mut self, now: u64, packet: &[u8]) -> Outcome {
         let Some(head) = packet.first_chunk::<HEADER>() else {
             return Outcome::Whole;
@@ -211,12 +269,46 @@ impl Fragments {
         if checksum(header) != 0 {
             return Outcome::Kept;
         }
-        let key = Key {
-            source: [head[12], head[13], head[14], head[15]],
-            destination: [head[16], head[17], head[18], head[19]],
-            number: u16::from_be_bytes([head[4], head[5]]),
-            protocol: head[9],
+        let address = |at: usize| {
+            let mut own = [0; 16];
+            own[12..].copy_from_slice(&head[at..at + 4]);
+            own
         };
+        let key = Key {
+            source: address(12),
+            destination: address(16),
+            number: u16::from_be_bytes([head[4], head[5]]).into(),
+            protocol: Some(head[9]),
+        };
+        self.keep(now, key, (header, 0), (at, payload, more))
+    }
+
+    /// The same of IPv6. (What is wrong with a packet is said by [`follow`], to whoever gets it whole.)
+    pub fn arrives_v6(&mut self, now: u64, packet: &[u8]) -> Outcome {
+        let (Chain::Piece(piece), Some(end)) = (follow(packet), end(packet)) else {
+            return Outcome::Whole;
+        };
+        let start = piece.at + FRAGMENT;
+        let address = |at: usize| packet[at..].first_chunk().copied().unwrap_or_default();
+        let key = Key {
+            source: address(8),
+            destination: address(24),
+            number: piece.number,
+            protocol: None,
+        };
+        let header = (&packet[..start], piece.named_at);
+        let payload = (piece.offset, &packet[start..end], piece.more);
+        self.keep(now, key, header, payload)
+    }
+
+    /// A piece: its headers, where in the packet it lies, its bytes, and whether more follow.
+    fn keep(
+        &mut self,
+        now: u64,
+        key: Key,
+        (header, named_at): (&[u8], usize),
+        (at, payload, more): (usize, &[u8], bool),
+    ) -> Outcome {
         self.shed(now, payload.len() + OVERHEAD);
         if !self.packets.contains_key(&key) {
             if self.order.try_reserve(1).is_err() {
@@ -236,9 +328,14 @@ impl Fragments {
             return Outcome::Kept;
         };
         let before = pieces.bytes;
-        let fits = pieces.put(at, payload, more);
+        let most = match key.protocol {
+            Some(_) => LONGEST - HEADER,
+            None => LONGEST,
+        };
+        let fits = pieces.put(at, payload, more, most);
         if at == 0 && fits {
-            pieces.header = Some(header.to_vec());
+            pieces.bytes += header.len();
+            pieces.header = Some((header.to_vec(), named_at));
         }
         self.bytes += pieces.bytes - before;
         if !fits {
@@ -283,7 +380,7 @@ mod tests {
         let data = content(3000);
         let parts = [(0, 1480), (1480, 2960), (2960, 3000)];
         for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2], [2, 0, 1]] {
-            let mut fragments = Fragments::default();
+            let mut fragments = Fragments::new(PATIENCE_V4);
             let mut last = Outcome::Kept;
             for i in order {
                 assert_eq!(last, Outcome::Kept);
@@ -297,7 +394,7 @@ mod tests {
             assert_eq!((checksum(&whole[..20]), whole.len()), (0, 3020));
             assert_eq!((&whole[6..8], fragments.kept()), (&[0, 0][..], (0, 0)));
         }
-        let mut fragments = Fragments::default();
+        let mut fragments = Fragments::new(PATIENCE_V4);
         assert_eq!(
             fragments.arrives(0, &piece(9, 0, &data[..80], false)),
             Outcome::Whole
@@ -308,7 +405,7 @@ mod tests {
     fn pieces_that_cannot_be_end_their_packet() {
         let data = content(65_536);
         let wrong = |pieces: &[(usize, usize, bool)]| {
-            let mut fragments = Fragments::default();
+            let mut fragments = Fragments::new(PATIENCE_V4);
             for &(from, to, more) in pieces {
                 let outcome = fragments.arrives(0, &piece(1, from, &data[from..to], more));
                 assert_eq!(outcome, Outcome::Kept);
@@ -329,7 +426,7 @@ mod tests {
 
     #[test]
     fn headers_are_not_believed() {
-        let mut fragments = Fragments::default();
+        let mut fragments = Fragments::new(PATIENCE_V4);
         let good = piece(1, 0, &content(64), true);
         for cut in 0..good.len() {
             fragments.arrives(0, &good[..cut]);
@@ -344,7 +441,7 @@ mod tests {
 
     #[test]
     fn the_account_holds() {
-        let mut fragments = Fragments::default();
+        let mut fragments = Fragments::new(PATIENCE_V4);
         let data = content(1480);
         for number in 0..60_000u32 {
             fragments.arrives(u64::from(number), &piece(number as u16, 1480, &data, true));
@@ -362,7 +459,99 @@ mod tests {
         let last = fragments.arrives(60_001, &piece(60_000, 1480, &data, false));
         assert!(matches!(last, Outcome::Complete(_)));
         // Whatever is left goes with time.
-        fragments.time_passes(60_001 + PATIENCE);
+        fragments.time_passes(60_001 + PATIENCE_V4);
         assert_eq!((fragments.kept(), fragments.deadline()), ((0, 0), NEVER));
+    }
+
+    /// A piece of IPv6, behind eight bytes of options.
+    fn piece_v6(number: u32, at: usize, bytes: &[u8], more: bool) -> Vec<u8> {
+        let mut packet = vec![0; IPV6];
+        (packet[0], packet[6], packet[7], packet[39]) = (0x60, 60, 64, 1);
+        packet[4..6].copy_from_slice(&(16 + bytes.len() as u16).to_be_bytes());
+        packet.extend_from_slice(&[44, 0, 1, 4, 0, 0, 0, 0]);
+        let [a, b] = (at as u16 | u16::from(more)).to_be_bytes();
+        packet.extend_from_slice(&[17, 0, a, b]);
+        packet.extend_from_slice(&number.to_be_bytes());
+        packet.extend_from_slice(bytes);
+        packet
+    }
+
+    #[test]
+    fn pieces_of_ipv6_are_put_together_in_any_order() {
+        let data: Vec<u8> = (0..3000u32).map(|i| i as u8).collect();
+        let parts = [(0, 1232), (1232, 2464), (2464, 3000)];
+        for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0], [0, 2, 1]] {
+            let mut fragments = Fragments::new(PATIENCE_V6);
+            let mut last = Outcome::Whole;
+            for i in order {
+                let (from, to) = parts[i];
+                last = fragments.arrives_v6(5, &piece_v6(9, from, &data[from..to], i < 2));
+            }
+            let Outcome::Complete(whole) = last else {
+                panic!("{order:?}")
+            };
+            // The options stay, the fragment header goes.
+            assert_eq!((whole.len(), whole[6], whole[40]), (48 + 3000, 60, 17));
+            assert_eq!(
+                (&whole[4..6], &whole[48..]),
+                (&3008u16.to_be_bytes()[..], &data[..])
+            );
+            assert_eq!(fragments.kept(), (0, 0));
+        }
+        // Of others' numbers and addresses they are not.
+        let mut fragments = Fragments::new(PATIENCE_V6);
+        fragments.arrives_v6(0, &piece_v6(1, 0, &data[..1232], true));
+        let mut foreign = piece_v6(1, 1232, &data[1232..], false);
+        foreign[20] = 1;
+        assert_eq!(fragments.arrives_v6(0, &foreign), Outcome::Kept);
+        let other = piece_v6(2, 1232, &data[1232..], false);
+        assert_eq!(fragments.arrives_v6(0, &other), Outcome::Kept);
+        assert_eq!(fragments.kept().0, 3);
+        // An overlap ends the packet.
+        fragments.arrives_v6(0, &piece_v6(1, 1224, &data[1224..], false));
+        assert_eq!((fragments.kept().0, fragments.lost), (2, 1));
+    }
+
+    #[test]
+    fn the_first_piece_of_a_late_packet_is_told() {
+        let data = [7; 64];
+        let mut fragments = Fragments::new(PATIENCE_V6);
+        let first = piece_v6(1, 0, &data, true);
+        fragments.arrives_v6(0, &first);
+        fragments.arrives_v6(0, &piece_v6(2, 64, &data, false));
+        fragments.time_passes(PATIENCE_V6 - 1);
+        assert!(fragments.late.is_empty());
+        fragments.time_passes(PATIENCE_V6);
+        assert_eq!(
+            (&fragments.late[..], fragments.kept()),
+            (&[first][..], (0, 0))
+        );
+        let mut fragments = Fragments::new(PATIENCE_V4);
+        let first = piece(9, 0, &data, true);
+        fragments.arrives(0, &first);
+        fragments.time_passes(PATIENCE_V4);
+        assert_eq!(fragments.late, [first]);
+    }
+
+    #[test]
+    fn the_longest_packet_of_ipv6_and_no_longer_one() {
+        let data = vec![1; 65_528];
+        for (last, complete) in [(7, true), (8, false)] {
+            let mut fragments = Fragments::new(PATIENCE_V6);
+            // (Without options: what its length counts is what was cut.)
+            let plain = |at: usize, bytes: &[u8], more| {
+                let mut packet = piece_v6(3, at, bytes, more);
+                packet.drain(IPV6..IPV6 + 8);
+                packet[6] = 44;
+                packet[4..6].copy_from_slice(&((8 + bytes.len()) as u16).to_be_bytes());
+                packet
+            };
+            for at in (0..65_528).step_by(1424) {
+                let to = (at + 1424).min(65_528);
+                fragments.arrives_v6(0, &plain(at, &data[at..to], true));
+            }
+            let end = fragments.arrives_v6(0, &plain(65_528, &data[..last], false));
+            assert_eq!(matches!(end, Outcome::Complete(_)), complete);
+        }
     }
 }

@@ -3,9 +3,10 @@
 use crate::address::Address;
 use crate::errors::Told;
 use crate::internet::Arrived;
-use crate::packet::{checksum, protocol, Header, Packet};
+use crate::packet::{checksum, protocol, Header, Packet, IPV6};
 use crate::server::Net;
 use crate::stream::Place;
+use cairn_ethernet::extensions::{self, Chain};
 use cairn_ethernet::fragments::checksum as plain_checksum;
 use cairn_resmgr::Context;
 use cairn_tcp::connection::Error;
@@ -30,6 +31,7 @@ pub mod v6 {
     pub const UNREACHABLE: u8 = 1;
     pub const TOO_BIG: u8 = 2;
     pub const EXCEEDED: u8 = 3;
+    pub const PARAMETER_PROBLEM: u8 = 4;
     pub const ECHO: u8 = 128;
     pub const ECHO_REPLY: u8 = 129;
 }
@@ -106,7 +108,14 @@ impl Net {
             }
             _ => return,
         };
-        let (Some(inner), Some((_, addresses))) = (rest.get(40..), rest.split_first_chunk::<8>())
+        // Of a packet in pieces the first is quoted, with its fragment header.
+        let (number, start) = match (rest.get(6), rest.get(IPV6)) {
+            (Some(&extensions::PIECE), Some(number)) => (*number, IPV6 + extensions::FRAGMENT),
+            (Some(number), _) => (*number, IPV6),
+            _ => return,
+        };
+        let (Some(inner), Some((_, addresses))) =
+            (rest.get(start..), rest.split_first_chunk::<8>())
         else {
             return;
         };
@@ -120,7 +129,7 @@ impl Net {
         let (source, destination) = (Address(*source), Address(*destination));
         let info = u32::from_be_bytes([head[4], head[5], head[6], head[7]]);
         let told = Told::new(head, info, &arrived);
-        self.error_arrives(cx, (about, told), rest[6], (source, destination), inner);
+        self.error_arrives(cx, (about, told), number, (source, destination), inner);
     }
 
     /// An error about a packet that we sent from `source` to `destination`.
@@ -254,8 +263,74 @@ impl Net {
         match arrived.header.is_v4() {
             true => self.send_error(cx, arrived, (v4::UNREACHABLE, 2), 0),
             // RFC 8200, 4: where in the packet the next header stands.
-            false => self.send_error(cx, arrived, (4, 1), 6),
+            false => {
+                let named_at = match extensions::follow(arrived.packet.bytes()) {
+                    Chain::Upper { named_at, .. } => named_at,
+                    _ => 6,
+                };
+                let kind = (v6::PARAMETER_PROBLEM, 1);
+                self.send_error(cx, arrived, kind, named_at as u32);
+            }
         }
+    }
+
+    /// What is wrong with the headers of a packet of IPv6 is told to who sent it (RFC 4443, 3.4).
+    pub(crate) fn complain(&mut self, cx: &mut Context, packet: &Packet) {
+        if let Chain::Problem { code, at, group } = extensions::follow(packet.bytes()) {
+            let kind = (v6::PARAMETER_PROBLEM, code);
+            self.send_error_about(cx, packet.bytes(), kind, at as u32, group);
+        }
+    }
+
+    /// Not all pieces of a packet came in time, and this is the first one (RFC 792; RFC 4443, 3.3).
+    pub(crate) fn pieces_missing(&mut self, cx: &mut Context, first: &[u8]) {
+        let kind = match first.first().map(|first| first >> 4) {
+            Some(4) => (v4::EXCEEDED, 1),
+            _ => (v6::EXCEEDED, 1),
+        };
+        self.send_error_about(cx, first, kind, 0, false);
+    }
+
+    /// About a packet that is not taken in; of one to a group only if `group`. An error is not answered by another (RFC 1122, 3.2.2; RFC 4443, 2.4).
+    fn send_error_about(
+        &mut self,
+        cx: &mut Context,
+        bytes: &[u8],
+        (kind, code): (u8, u8),
+        word: u32,
+        group: bool,
+    ) {
+        let is_v4 = bytes.first().is_some_and(|first| first >> 4 == 4);
+        let (source, own, error, most) = match is_v4 {
+            true => {
+                let Some(head) = bytes.first_chunk::<20>() else {
+                    return;
+                };
+                let address =
+                    |at: usize| Address::v4([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+                let inner = bytes.get(usize::from(head[0] & 15) * 4);
+                let asks = inner.is_some_and(|kind| [v4::ECHO, v4::ECHO_REPLY].contains(kind));
+                let error = head[9] == protocol::ICMP && !asks;
+                (address(12), address(16), error, QUOTED_V4)
+            }
+            false => {
+                let address = |at: usize| bytes.get(at..).and_then(|rest| rest.first_chunk());
+                let (Some(source), Some(own)) = (address(8), address(24)) else {
+                    return;
+                };
+                let error = extensions::carries_error(bytes);
+                (Address(*source), Address(*own), error, QUOTED_V6)
+            }
+        };
+        let ours = self.interfaces.is_own(&own) || own.is_multicast() && group;
+        // (On a wire nobody has a mapped address.)
+        let nobody = source.is_any() || source.is_multicast() || source.is_v4() != is_v4;
+        if !ours || nobody || error || self.interfaces.is_broadcast(&source) {
+            return;
+        }
+        let [a, b, c, d] = word.to_be_bytes();
+        let head = [kind, code, 0, 0, a, b, c, d];
+        self.send_icmp(cx, own, source, head, &bytes[..bytes.len().min(most)]);
     }
 
     fn send_error(

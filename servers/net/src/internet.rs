@@ -128,6 +128,7 @@ impl Net {
         from.received.bytes += packet.bytes().len() as u64;
         let Some((header, payload)) = parsed else {
             from.received.dropped += 1;
+            self.complain(cx, &packet);
             return;
         };
         let destination = header.destination;

@@ -2,6 +2,7 @@
 
 use crate::address::Address;
 use alloc::vec::Vec;
+use cairn_ethernet::extensions::{self, Chain};
 use cairn_ethernet::fragments::{fold, sum};
 use smoltcp::wire::{IpProtocol, Ipv4Address, Ipv4Packet, Ipv6Address, Ipv6Packet};
 
@@ -192,8 +193,15 @@ impl Packet {
                 if header.source.is_v4() || header.destination.is_v4() {
                     return None;
                 }
+                let Chain::Upper {
+                    protocol, start, ..
+                } = extensions::follow(bytes)
+                else {
+                    return None;
+                };
+                let header = Header { protocol, ..header };
                 let payload = Payload {
-                    start: IPV6,
+                    start,
                     end: IPV6 + usize::from(packet.payload_len()),
                 };
                 Some((header, payload))

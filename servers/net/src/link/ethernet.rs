@@ -10,7 +10,8 @@ use alloc::vec::Vec;
 use cairn_ethernet::arp::{Due, Neighbours, Next, Standing};
 use cairn_ethernet::autoconf::{self, kind, Autoconf, Ip6, Message};
 use cairn_ethernet::dhcp::{self, Client, Event};
-use cairn_ethernet::fragments::{checksum, Fragments, Outcome};
+use cairn_ethernet::extensions::{FRAGMENT, PIECE};
+use cairn_ethernet::fragments::{checksum, Fragments, Outcome, PATIENCE_V4, PATIENCE_V6};
 use cairn_ethernet::frame::{self, Arp, Kind, HEADER};
 use cairn_ethernet::{Ip, Mac, BROADCAST, NEVER};
 use cairn_resmgr::Context;
@@ -46,7 +47,9 @@ pub struct Ethernet<P> {
     own6: BTreeSet<Ip6>,
     /// When groups were reported last.
     reported: u64,
+    /// Packets in pieces, of IPv4 and of IPv6.
     fragments: Fragments,
+    fragments6: Fragments,
     client: Client,
     random: fn() -> u64,
     /// This machine's addresses on the link, with their prefixes' lengths; and the broadcast addresses of those.
@@ -81,7 +84,8 @@ impl<P: Port> Ethernet<P> {
             },
             own6: BTreeSet::new(),
             reported: 0,
-            fragments: Fragments::default(),
+            fragments: Fragments::new(PATIENCE_V4),
+            fragments6: Fragments::new(PATIENCE_V6),
             client: Client::new(port.mac(), 0),
             random,
             own: BTreeMap::new(),
@@ -159,8 +163,9 @@ impl<P: Port> Ethernet<P> {
             _ => Kind::Ipv6,
         };
         if packet.bytes().len() > self.mtu {
-            if kind == Kind::Ipv4 {
-                self.put_pieces(packet.bytes(), to);
+            match kind {
+                Kind::Ipv4 => self.put_pieces(packet.bytes(), to),
+                _ => self.put_pieces6(packet.bytes(), to),
             }
             return;
         }
@@ -199,6 +204,36 @@ impl<P: Port> Ethernet<P> {
             own[10..12].fill(0);
             let sum = checksum(&own[..IPV4]);
             own[10..12].copy_from_slice(&sum.to_be_bytes());
+            self.put(&bytes);
+        }
+    }
+
+    /// RFC 8200, 4.5; the number is one that nobody guesses (RFC 7739).
+    fn put_pieces6(&mut self, packet: &[u8], to: Mac) {
+        let Some((head, payload)) = packet.split_first_chunk::<IPV6>() else {
+            return;
+        };
+        let each = self.mtu.saturating_sub(IPV6 + FRAGMENT) / 8 * 8;
+        let mac = self.port.mac();
+        let number = (self.random)() as u32;
+        let mut bytes = Vec::new();
+        let room = bytes.try_reserve_exact(HEADER + self.mtu).is_ok();
+        if each == 0 || !room {
+            return;
+        }
+        for (i, piece) in payload.chunks(each).enumerate() {
+            let more = (i + 1) * each < payload.len();
+            bytes.clear();
+            bytes.resize(HEADER, 0);
+            frame::write_header(&mut bytes, to, mac, Kind::Ipv6);
+            bytes.extend_from_slice(head);
+            let [a, b] = ((i * each) as u16 | u16::from(more)).to_be_bytes();
+            bytes.extend_from_slice(&[head[6], 0, a, b]);
+            bytes.extend_from_slice(&number.to_be_bytes());
+            bytes.extend_from_slice(piece);
+            let own = &mut bytes[HEADER..];
+            own[4..6].copy_from_slice(&((FRAGMENT + piece.len()) as u16).to_be_bytes());
+            own[6] = PIECE;
             self.put(&bytes);
         }
     }
@@ -526,11 +561,18 @@ impl<P: Port> Device for Ethernet<P> {
             match kind {
                 Kind::Arp => self.arp_arrives(&bytes[HEADER..]),
                 Kind::Ipv6 => {
-                    if self.discovery(&bytes[HEADER..], from) {
-                        self.look_at_autoconf();
-                        continue;
+                    let mut start = HEADER;
+                    match self.fragments6.arrives_v6(self.now, &bytes[HEADER..]) {
+                        // (What comes in pieces is none of these: RFC 6980.)
+                        Outcome::Whole if self.discovery(&bytes[HEADER..], from) => {
+                            self.look_at_autoconf();
+                            continue;
+                        }
+                        Outcome::Whole => {}
+                        Outcome::Kept => continue,
+                        Outcome::Complete(whole) => (bytes, start) = (whole, 0),
                     }
-                    return Some(Packet::received(bytes, HEADER));
+                    return Some(Packet::received(bytes, start));
                 }
                 Kind::Ipv4 => {
                     let mut start = HEADER;
@@ -572,7 +614,13 @@ impl<P: Port> Device for Ethernet<P> {
                 Due::Unreachable(_, packets) => self.missing(packets),
             }
         }
-        self.fragments.time_passes(self.now);
+        for fragments in [&mut self.fragments, &mut self.fragments6] {
+            fragments.time_passes(self.now);
+            let late = fragments.late.drain(..);
+            if self.changes.try_reserve(late.len()).is_ok() {
+                self.changes.extend(late.map(Change::Late));
+            }
+        }
         if self.is_up() {
             self.autoconf.due(self.now);
             self.look_at_autoconf();
@@ -602,6 +650,7 @@ impl<P: Port> Device for Ethernet<P> {
             .deadline()
             .min(self.neighbours6.deadline())
             .min(self.fragments.deadline())
+            .min(self.fragments6.deadline())
             .min(client);
         Time(first)
     }

@@ -14,6 +14,7 @@ use crate::routes::{origin, Route};
 use crate::server::Net;
 use crate::timers::Owner;
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use cairn_ethernet::autoconf::Event;
 use cairn_ethernet::dhcp::Lease;
 use cairn_ethernet::NEVER;
@@ -39,6 +40,8 @@ pub enum Change {
     Found(Event),
     /// The neighbour that this packet was for does not answer.
     Unreachable(Packet),
+    /// The rest of this first piece of a packet did not come.
+    Late(Vec<u8>),
 }
 
 /// The timer of a link, and which pulses are its own.
@@ -110,6 +113,7 @@ impl Net {
         while let Some(change) = self.device(number).and_then(|device| device.change()) {
             match change {
                 Change::Unreachable(packet) => self.neighbour_missing(cx, &packet),
+                Change::Late(first) => self.pieces_missing(cx, &first),
                 Change::Configured(lease) => self.change_address(cx, number, Some(lease)),
                 Change::Lost => self.change_address(cx, number, None),
                 Change::Found(event) => self.found(cx, number, &event),

@@ -7,7 +7,7 @@ use crate::interface::Own;
 use crate::packet::{protocol, Header, Packet};
 use crate::Net;
 use cairn_abi::pulse;
-use cairn_ethernet::fragments::{Fragments, Outcome};
+use cairn_ethernet::fragments::{Fragments, Outcome, PATIENCE_V4, PATIENCE_V6};
 use cairn_ethernet::frame::{self, Arp, Kind, HEADER};
 use cairn_ethernet::{Ip, Mac, BROADCAST};
 use cairn_idl::net::{self, msg, with, DATAGRAM, INET};
@@ -130,6 +130,23 @@ impl Game {
     /// The next frame that it has sent, but for those of IPv6.
     fn sent(&mut self) -> Option<Vec<u8>> {
         self.sent_of(false)
+    }
+
+    /// The next frame of IPv6; who asks for a neighbour is told that it is [`FRIEND6`].
+    fn sent6(&mut self) -> Option<Vec<u8>> {
+        let asks = |frame: &[u8]| frame[HEADER + 6] == 58 && frame[HEADER + 40] == 135;
+        loop {
+            let frame = self.sent_of(true)?;
+            if !asks(&frame) {
+                return Some(frame);
+            }
+            let mut answer = vec![136, 0, 0, 0, 0x60, 0, 0, 0];
+            answer.extend(FRIEND6);
+            answer.extend([2, 1]);
+            answer.extend(ROUTER.0);
+            let answer = message6(FRIEND6, LOCAL6, 255, &answer);
+            self.arrive(MAC, Kind::Ipv6, &answer);
+        }
     }
 
     fn sent_of(&mut self, v6: bool) -> Option<Vec<u8>> {
@@ -352,7 +369,7 @@ fn long_datagrams_go_in_pieces_both_ways() {
     let long: Vec<u8> = (0..5000u32).map(|i| (i * 7) as u8).collect();
     assert_eq!(game.send(socket, ROUTER.1, &long), 5000);
     game.answer_arp();
-    let mut fragments = Fragments::default();
+    let mut fragments = Fragments::new(PATIENCE_V4);
     let mut whole = Outcome::Kept;
     let mut pieces = Vec::new();
     while let Some(frame) = game.sent() {
@@ -584,6 +601,155 @@ fn ipv6_has_addresses_and_neighbours() {
     let echo = [128, 0, 0, 0, 1, 2, 3, 4, 5];
     game.arrive(MAC, Kind::Ipv6, &message6(host, wide, 64, &echo));
     assert_eq!(game.sent_of(true).expect("an answer")[HEADER + 40], 129);
+}
+
+const FRIEND6: [u8; 16] = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7];
+
+/// A packet without further headers in pieces of so many bytes.
+fn cut6(packet: &[u8], each: usize) -> Vec<Vec<u8>> {
+    let payload = &packet[40..];
+    let piece = |(i, bytes): (usize, &[u8])| {
+        let at = i * each;
+        let more = at + bytes.len() < payload.len();
+        let mut piece = packet[..40].to_vec();
+        piece[4..6].copy_from_slice(&(8 + bytes.len() as u16).to_be_bytes());
+        let next = std::mem::replace(&mut piece[6], 44);
+        let [a, b] = (at as u16 | u16::from(more)).to_be_bytes();
+        piece.extend([next, 0, a, b, 0, 0, 0, 3]);
+        piece.extend(bytes);
+        piece
+    };
+    payload.chunks(each).enumerate().map(piece).collect()
+}
+
+#[test]
+fn long_packets_of_ipv6_go_in_pieces_both_ways() {
+    let mut game = configured6();
+    let mut echo = vec![128, 0, 0, 0, 1, 2, 3, 4];
+    echo.extend((0..5000u32).map(|i| (i * 7) as u8));
+    let pieces = cut6(&message6(FRIEND6, LOCAL6, 64, &echo), 1400);
+    for piece in pieces.iter().rev() {
+        assert_eq!(game.sent6(), None);
+        game.arrive(MAC, Kind::Ipv6, piece);
+    }
+    let mut fragments = Fragments::new(PATIENCE_V6);
+    let mut whole = Outcome::Kept;
+    let mut count = 0;
+    while let Some(frame) = game.sent6() {
+        assert!(frame.len() <= HEADER + 1500);
+        whole = fragments.arrives_v6(0, &frame[HEADER..]);
+        count += 1;
+    }
+    let Outcome::Complete(whole) = whole else {
+        panic!("{count} pieces");
+    };
+    assert_eq!((count, whole[40], &whole[44..]), (4, 129, &echo[4..]));
+    let packet = Packet::received(whole, 0);
+    let (header, payload) = packet.parse().unwrap();
+    let sum = crate::packet::checksum(&header, packet.payload(payload));
+    assert_eq!(sum, 0);
+    // One packet that says it is a piece and is all there is.
+    let whole = cut6(&message6(FRIEND6, LOCAL6, 64, &echo[..40]), 1400);
+    game.arrive(MAC, Kind::Ipv6, &whole[0]);
+    assert_eq!(game.sent6().expect("an answer")[HEADER + 40], 129);
+    // A question about a neighbour does not come in pieces.
+    let mut question = vec![135, 0, 0, 0, 0, 0, 0, 0];
+    question.extend(LOCAL6);
+    let pieces = cut6(&message6(FRIEND6, LOCAL6, 255, &question), 1400);
+    game.arrive(MAC, Kind::Ipv6, &pieces[0]);
+    assert_eq!(game.sent6(), None);
+}
+
+/// The message about an error that was sent last: type, code, the word, and whether it quotes `packet` from its begin on.
+fn told6(game: &mut Game, packet: &[u8]) -> Option<(u8, u8, u32, bool)> {
+    let frame = game.sent6()?;
+    let body = &frame[HEADER + 40..];
+    let word = u32::from_be_bytes([body[4], body[5], body[6], body[7]]);
+    let quotes = packet.starts_with(&body[8..]) && body.len() - 8 == packet.len().min(1232);
+    Some((body[0], body[1], word, quotes))
+}
+
+#[test]
+fn wrong_headers_of_ipv6_are_told() {
+    let mut game = configured6();
+    let with = |first: u8, rest: &[u8]| {
+        let mut packet = message6(FRIEND6, LOCAL6, 64, rest);
+        packet[40..].copy_from_slice(rest);
+        packet[6] = first;
+        packet
+    };
+    let echo = message6(FRIEND6, LOCAL6, 64, &[128, 0, 0, 0, 1, 2, 3, 4]);
+    let cases = [
+        // Options that are not known: passed over, told, told even to a group.
+        (60, [58, 0, 0x1e, 4, 0, 0, 0, 0], None),
+        (60, [58, 0, 0x5e, 4, 0, 0, 0, 0], None),
+        (60, [58, 0, 0x9e, 4, 0, 0, 0, 0], Some((4, 2, 42, true))),
+        (60, [58, 0, 0xde, 4, 0, 0, 0, 0], Some((4, 2, 42, true))),
+        // A route that goes on, and a protocol that nobody has, behind options.
+        (43, [58, 0, 0, 1, 0, 0, 0, 0], Some((4, 0, 42, true))),
+        (60, [99, 0, 1, 4, 0, 0, 0, 0], Some((4, 1, 40, true))),
+    ];
+    for (first, header, expected) in cases {
+        let rest = [&header[..], &echo[40..]].concat();
+        let packet = with(first, &rest);
+        game.arrive(MAC, Kind::Ipv6, &packet);
+        if header[2] == 0x1e {
+            assert_eq!(game.sent6().expect("an answer")[HEADER + 40], 129);
+        } else {
+            assert_eq!(told6(&mut game, &packet), expected, "{header:?}");
+        }
+        // In a message about an error nothing is.
+        let mut rest = rest;
+        rest[8] = 1;
+        game.arrive(MAC, Kind::Ipv6, &with(first, &rest));
+        let errors_only = header[0] == 58;
+        assert!(!errors_only || game.sent6().is_none(), "{header:?}");
+        while game.sent6().is_some() {}
+    }
+    // A piece whose length is no multiple of eight, and one that reaches too far.
+    let mut pieces = cut6(&message6(FRIEND6, LOCAL6, 64, &[128; 64]), 24);
+    let last = pieces.pop().unwrap();
+    let mut odd = last.clone();
+    odd[43] |= 1;
+    odd.truncate(odd.len() - 3);
+    odd[5] -= 3;
+    (odd[42], odd[41]) = (0, 0);
+    game.arrive(MAC, Kind::Ipv6, &odd);
+    assert_eq!(told6(&mut game, &odd), None, "what it carries is not known");
+    let mut first = pieces[0].clone();
+    first.pop();
+    first[5] -= 1;
+    game.arrive(MAC, Kind::Ipv6, &first);
+    assert_eq!(told6(&mut game, &first), Some((4, 0, 4, true)));
+}
+
+#[test]
+fn who_sent_the_first_piece_is_told_that_the_rest_did_not_come() {
+    let mut game = configured6();
+    let pieces = cut6(&message6(FRIEND6, LOCAL6, 64, &[128; 3000]), 1400);
+    game.arrive(MAC, Kind::Ipv6, &pieces[0]);
+    let kept = cut6(&message6(FRIEND6, LOCAL6, 64, &[1; 3000]), 1400);
+    let mut error = kept[0].clone();
+    error[47] = 9;
+    game.arrive(MAC, Kind::Ipv6, &error);
+    game.pass(59_000_000_000);
+    assert_eq!(told6(&mut game, &pieces[0]), None);
+    game.pass(2_000_000_000);
+    assert_eq!(told6(&mut game, &pieces[0]), Some((3, 1, 0, true)));
+    assert_eq!(told6(&mut game, &error), None, "not of an error");
+    // The same of IPv4.
+    let mut game = Game::configured();
+    let mut piece = datagram((ROUTER.1, 9), (OWN, 9), &[1; 96]);
+    piece[6] = 0x20;
+    piece[10..12].fill(0);
+    let sum = cairn_ethernet::fragments::checksum(&piece[..20]);
+    piece[10..12].copy_from_slice(&sum.to_be_bytes());
+    game.arrive(MAC, Kind::Ipv4, &piece);
+    game.pass(31_000_000_000);
+    game.answer_arp();
+    let told = game.sent().expect("an error");
+    assert_eq!(told[HEADER + 20..HEADER + 22], [11, 1]);
+    assert_eq!(told[HEADER + 28..], piece);
 }
 
 #[test]
