@@ -19,8 +19,18 @@ const KEPT: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waiter {
     pub key: u64,
+    /// Of FUTEX_WAIT_BITSET.
+    pub bits: u32,
     pub slot: Slot,
     pub token: Token,
+}
+
+/// Bits of a call; none: all.
+fn bits(word: u64) -> u32 {
+    match word as u32 {
+        0 => u32::MAX,
+        bits => bits,
+    }
 }
 
 /// Who waits, in order of arrival within each bucket of keys: those who are woken one after the other are taken from its front.
@@ -47,10 +57,12 @@ impl Futexes {
         &mut self.buckets[(key >> 2 ^ key >> 8 ^ key >> 40) as usize % BUCKETS]
     }
 
-    /// Take the one who has waited longest.
-    fn next(&mut self, key: u64) -> Option<Waiter> {
+    /// Take the one who has waited longest with one of these bits.
+    fn next(&mut self, key: u64, bits: u32) -> Option<Waiter> {
         let bucket = self.bucket(key);
-        let at = bucket.iter().position(|w| w.key == key)?;
+        let at = bucket
+            .iter()
+            .position(|w| w.key == key && w.bits & bits != 0)?;
         bucket.remove(at)
     }
 
@@ -77,32 +89,64 @@ impl<S: System> Manager<S> {
         let [_, operation, key, count, seen, looked, deadline, _] = message.words;
         match operation {
             0 if looked != 0 && seen != self.futexes.wakes => done(1),
-            0 => self.futex_wait(message.token, slot, key, deadline),
-            1 => self.futex_wake(key, count),
+            0 => self.futex_wait(message.token, (slot, key, bits(count)), deadline),
+            1 => done(self.futex_wake(key, count, bits(seen)) as i64),
+            2 => self.futex_requeue((key, count), (seen, looked)),
             _ => Err(EINVAL),
         }
     }
 
-    fn futex_wake(&mut self, key: u64, count: u64) -> Result<Outcome, Errno> {
+    fn futex_wake(&mut self, key: u64, count: u64, bits: u32) -> u64 {
         self.futexes.wakes += 1;
         self.prefixes.page().publish_wakes(self.futexes.wakes);
         let mut woken = 0;
         while woken < count.min(i32::MAX as u64) {
-            let Some(Waiter { slot, token, .. }) = self.futexes.next(key) else {
+            let Some(Waiter { slot, token, .. }) = self.futexes.next(key, bits) else {
                 break;
             };
             self.forget_deadline(slot, token);
             self.answer_held(slot, token, 0);
             woken += 1;
         }
-        done(woken as i64)
+        woken
+    }
+
+    /// Wake some who wait for one word, and let some more of them wait for another one.
+    fn futex_requeue(
+        &mut self,
+        (from, wake): (u64, u64),
+        (to, most): (u64, u64),
+    ) -> Result<Outcome, Errno> {
+        let woken = self.futex_wake(from, wake, u32::MAX);
+        if from == to {
+            return done(woken as i64);
+        }
+        let mut moved = 0;
+        while moved < most.min(i32::MAX as u64) {
+            if self.futexes.bucket(to).try_reserve(1).is_err() {
+                break;
+            }
+            let Some(waiter) = self.futexes.next(from, u32::MAX) else {
+                break;
+            };
+            let Waiter { slot, token, .. } = waiter;
+            if let Some(thread) = self.processes[slot].thread(token as u32) {
+                if let Held::Futex(key, _) = &mut thread.held {
+                    *key = to;
+                }
+            }
+            self.futexes
+                .bucket(to)
+                .push_back(Waiter { key: to, ..waiter });
+            moved += 1;
+        }
+        done((woken + moved) as i64)
     }
 
     fn futex_wait(
         &mut self,
         token: Token,
-        slot: Slot,
-        key: u64,
+        (slot, key, bits): (Slot, u64, u32),
         deadline: u64,
     ) -> Result<Outcome, Errno> {
         if deadline != 0 && deadline <= self.system.now() {
@@ -117,9 +161,12 @@ impl<S: System> Manager<S> {
             self.timers
                 .insert((deadline, slot, crate::timers::of_thread(token)));
         }
-        self.futexes
-            .bucket(key)
-            .push_back(Waiter { key, slot, token });
+        self.futexes.bucket(key).push_back(Waiter {
+            key,
+            bits,
+            slot,
+            token,
+        });
         Ok(Outcome::Later)
     }
 

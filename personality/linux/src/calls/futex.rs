@@ -53,7 +53,7 @@ pub fn futex(f: &mut Frame) -> Result<u64> {
                 _ => Some(time::deadline_after(time::read_timespec(timeout)?)),
             };
             match key {
-                Some(key) => wait_shared(key, address, value, deadline),
+                Some(key) => wait_shared(key, address, (value, u32::MAX), deadline),
                 None => wait(address, value, u32::MAX, deadline),
             }
         }
@@ -66,16 +66,18 @@ pub fn futex(f: &mut Frame) -> Result<u64> {
                 return Err(EINVAL);
             }
             match key {
-                Some(key) => wait_shared(key, address, value, deadline),
+                Some(key) => wait_shared(key, address, (value, third), deadline),
                 None => wait(address, value, third, deadline),
             }
         }
-        WAKE | WAKE_BITSET if key.is_some() => wake_shared(key.unwrap_or(0), value),
-        WAKE => Ok(wake(address, value, u32::MAX) as u64),
+        WAKE => wake_word((address, key), value, u32::MAX),
         WAKE_BITSET if third == 0 => Err(EINVAL),
-        WAKE_BITSET => Ok(wake(address, value, third) as u64),
-        REQUEUE => requeue(address, second, value, timeout as u32, None),
-        CMP_REQUEUE => requeue(address, second, value, timeout as u32, Some(third)),
+        WAKE_BITSET => wake_word((address, key), value, third),
+        REQUEUE | CMP_REQUEUE => {
+            let expected = (plain == CMP_REQUEUE).then_some(third);
+            let second = (second, key_of_second(second, operation)?);
+            requeue((address, key), second, [value, timeout as u32], expected)
+        }
         LOCK_PI | LOCK_PI2 => {
             // LOCK_PI's clock is the wall's in any case.
             let real_time = operation & !(PRIVATE | CLOCK_REALTIME) == LOCK_PI
@@ -88,7 +90,10 @@ pub fn futex(f: &mut Frame) -> Result<u64> {
         }
         TRYLOCK_PI => pi_futex::lock(address, None, false),
         UNLOCK_PI => pi_futex::unlock(address),
-        WAKE_OP => wake_with_operation(address, second, value, timeout as u32, third),
+        WAKE_OP => {
+            let second = (second, key_of_second(second, operation)?);
+            wake_with_operation((address, key), second, [value, timeout as u32], third)
+        }
         _ => Err(ENOSYS),
     }
 }
@@ -99,9 +104,20 @@ fn shared_key(address: u64, operation: u64) -> Result<Option<u64>> {
         return Ok(None);
     }
     match operation & !CLOCK_REALTIME {
-        WAIT | WAKE | WAIT_BITSET | WAKE_BITSET => identity(address),
+        WAIT | WAKE | WAIT_BITSET | WAKE_BITSET | REQUEUE | CMP_REQUEUE | WAKE_OP => {
+            identity(address)
+        }
         _ => Ok(None),
     }
+}
+
+/// The same of the second word that an operation names.
+fn key_of_second(address: u64, operation: u64) -> Result<Option<u64>> {
+    if !address.is_multiple_of(4) {
+        return Err(EINVAL);
+    }
+    user::range(address, 4)?;
+    shared_key(address, operation)
 }
 
 /// Words lie on few pages: this thread's last ones are remembered for as long as nothing was mapped elsewhere or unmapped.
@@ -126,14 +142,20 @@ fn identity(address: u64) -> Result<Option<u64>> {
     Ok(key.map(|key| key + offset))
 }
 
-fn wait_shared(key: u64, address: u64, expected: u32, deadline: Option<u64>) -> Result<u64> {
+fn wait_shared(
+    key: u64,
+    address: u64,
+    (expected, bits): (u32, u32),
+    deadline: Option<u64>,
+) -> Result<u64> {
     let waited = loop {
         // A waker changes the word first and calls then: what this thread has not seen of it, `proc` has not heard of yet.
         let wakes = published::futex_wakes();
         if user::word(address)? != expected {
             return Err(EAGAIN);
         }
-        let words = [proc::FUTEX, WAIT, key, 0, wakes, 1, deadline.unwrap_or(0)];
+        let deadline = deadline.unwrap_or(0);
+        let words = [proc::FUTEX, WAIT, key, bits.into(), wakes, 1, deadline];
         match Request::new(&words).wait(linux_slot::PROC) {
             Ok(words) if words[0] == 1 => {}
             other => break other.map(|_| 0),
@@ -146,8 +168,15 @@ fn wait_shared(key: u64, address: u64, expected: u32, deadline: Option<u64>) -> 
     }
 }
 
-fn wake_shared(key: u64, count: u32) -> Result<u64> {
-    let words = Request::new(&[proc::FUTEX, WAKE, key, count as u64]).call(linux_slot::PROC)?;
+/// A word, and its key if it is shared.
+type Word = (u64, Option<u64>);
+
+fn wake_word((address, key): Word, count: u32, bits: u32) -> Result<u64> {
+    let Some(key) = key else {
+        return Ok(wake(address, count, bits).into());
+    };
+    let words = [proc::FUTEX, WAKE, key, count.into(), bits.into()];
+    let words = Request::new(&words).call(linux_slot::PROC)?;
     Ok(words[0])
 }
 
@@ -311,48 +340,57 @@ pub fn wake(address: u64, count: u32, bits: u32) -> u32 {
     woken.len() as u32
 }
 
-fn requeue(from: u64, to: u64, wake: u32, move_most: u32, expected: Option<u32>) -> Result<u64> {
-    if !to.is_multiple_of(4) || to >= cairn_abi::layout::PERSONALITY {
-        return Err(EINVAL);
-    }
-    let process = process();
-    let mut futexes = process.futexes.lock();
-    if let Some(expected) = expected {
-        if user::word(from)? != expected {
-            return Err(EAGAIN);
+fn requeue(from: Word, to: Word, [wakes, moves]: [u32; 2], expected: Option<u32>) -> Result<u64> {
+    let same = || match expected {
+        Some(expected) if user::word(from.0)? != expected => Err(EAGAIN),
+        _ => Ok(()),
+    };
+    match (from.1, to.1) {
+        (None, None) => {
+            let mut futexes = process().futexes.lock();
+            same()?;
+            let woken = futexes.wake(from.0, wakes, u32::MAX);
+            let moved = futexes.requeue(from.0, to.0, moves);
+            drop(futexes);
+            unpark(&woken);
+            Ok(woken.len() as u64 + u64::from(moved))
+        }
+        (Some(key), Some(other)) => {
+            same()?;
+            /// FUTEX's third operation.
+            const MOVE: u64 = 2;
+            let words = [proc::FUTEX, MOVE, key, wakes.into(), other, moves.into()];
+            let words = Request::new(&words).call(linux_slot::PROC)?;
+            Ok(words[0])
+        }
+        // Nobody can wait for both kinds in one place: who would be moved looks at its word again.
+        _ => {
+            same()?;
+            wake_word(from, wakes.saturating_add(moves), u32::MAX)
         }
     }
-    let woken = futexes.wake(from, wake, u32::MAX);
-    let moved = futexes.requeue(from, to, move_most);
-    drop(futexes);
-    unpark(&woken);
-    Ok(woken.len() as u64 + moved as u64)
 }
 
 fn wake_with_operation(
-    first: u64,
-    second: u64,
-    count: u32,
-    second_count: u32,
+    first: Word,
+    second: Word,
+    [count, second_count]: [u32; 2],
     encoded: u32,
 ) -> Result<u64> {
-    if !second.is_multiple_of(4) {
-        return Err(EINVAL);
-    }
-    let mut old: u32 = user::read(second)?;
+    let mut old: u32 = user::read(second.0)?;
     let wake_second = loop {
         let (new, wake) = wake_op(encoded, old).ok_or(ENOSYS)?;
-        let found = user::compare_exchange(second, old, new).map_err(|_| EFAULT)?;
+        let found = user::compare_exchange(second.0, old, new).map_err(|_| EFAULT)?;
         if found == old {
             break wake;
         }
         old = found;
     };
-    let mut woken = wake(first, count, u32::MAX);
+    let mut woken = wake_word(first, count, u32::MAX)?;
     if wake_second {
-        woken += wake(second, second_count, u32::MAX);
+        woken += wake_word(second, second_count, u32::MAX)?;
     }
-    Ok(woken as u64)
+    Ok(woken)
 }
 
 pub fn set_robust_list(f: &mut Frame) -> Result<u64> {

@@ -60,12 +60,8 @@ pub fn check(w: &World) {
             assert_eq!(m.threads.get(t.id), slot);
             match t.held {
                 Held::Futex(key, _) => {
-                    let waiter = Waiter {
-                        key,
-                        slot,
-                        token: t.token,
-                    };
-                    assert!(m.futexes.all().any(|w| *w == waiter));
+                    let is_it = |w: &Waiter| (w.key, w.slot, w.token) == (key, slot, t.token);
+                    assert!(m.futexes.all().any(is_it));
                 }
                 Held::Child(_) => assert!(p.first_child != NONE, "{} waits for nobody", p.pid),
                 Held::Vfork(child) => {

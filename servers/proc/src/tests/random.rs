@@ -116,10 +116,10 @@ fn step(w: &mut World, r: &mut Random) {
         ],
         22 => vec![
             FUTEX,
-            r.below(2),
+            r.below(3),
             r.below(3),
             1,
-            0,
+            r.below(3),
             0,
             r.below(2) * r.below(10_000_000),
         ],

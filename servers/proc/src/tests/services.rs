@@ -286,7 +286,43 @@ fn futexes_wake_in_order_and_in_time() {
     assert_eq!(w.call(c, &[FUTEX, 1, 77, 9]).result(), 0);
     assert_eq!(w.m.deadline(), None);
     assert_eq!(w.call(c, &[FUTEX, 0, 77, 0, 0, 0, 1]).result(), -ETIMEDOUT);
-    assert_eq!(w.call(c, &[FUTEX, 2, 77]).result(), -EINVAL);
+    assert_eq!(w.call(c, &[FUTEX, 3, 77]).result(), -EINVAL);
+    check(&w);
+}
+
+#[test]
+fn futexes_wake_by_bits_and_waiters_are_moved() {
+    let mut w = World::new();
+    let [a, b, c, d] = [0; 4].map(|_| w.fork(1));
+    let first = w.call(a, &[FUTEX, 0, 77, 1]).token();
+    let second = w.call(b, &[FUTEX, 0, 77, 2, 0, 0, 5000]).token();
+    assert_eq!(w.call(d, &[FUTEX, 1, 77, 9, 4]).result(), 0);
+    assert_eq!(w.call(d, &[FUTEX, 1, 77, 9, 2]).result(), 1);
+    assert_eq!(w.reply(second).unwrap()[0], 0);
+    assert_eq!(w.reply(first), None);
+    // One is woken, one moved, one stays; who was moved has its bits and its deadline.
+    let second = w.call(b, &[FUTEX, 0, 77, 2, 0, 0, 5000]).token();
+    let third = w.call(c, &[FUTEX, 0, 77]).token();
+    assert_eq!(w.call(d, &[FUTEX, 2, 77, 1, 1 << 40, 1]).result(), 2);
+    check(&w);
+    assert_eq!(w.reply(first).unwrap()[0], 0);
+    assert_eq!(w.call(d, &[FUTEX, 1, 1 << 40, 9, 1]).result(), 0);
+    assert_eq!(w.call(d, &[FUTEX, 1, 77, 9]).result(), 1);
+    assert_eq!(w.reply(third).unwrap()[0], 0);
+    advance(&mut w, 5000);
+    assert_eq!(w.reply(second).unwrap()[0] as i64, -ETIMEDOUT);
+    check(&w);
+    // To the same word nothing is moved; who was moved is poked, or ends.
+    let first = w.call(a, &[FUTEX, 0, 77]).token();
+    w.call(b, &[FUTEX, 0, 77]).token();
+    assert_eq!(w.call(d, &[FUTEX, 2, 77, 0, 77, 9]).result(), 0);
+    assert_eq!(w.call(d, &[FUTEX, 2, 77, 0, 78, 9]).result(), 2);
+    w.unblock(first);
+    assert_eq!(w.reply(first).unwrap()[0] as i64, -EINTR);
+    w.kill(d, b as i64, 9);
+    assert_eq!(w.call(d, &[FUTEX, 1, 78, 9]).result(), 0);
+    // Someone came between look and call: a move counts as a wake.
+    assert_eq!(w.call(a, &[FUTEX, 0, 77, 0, 0, 1]).result(), 1);
     check(&w);
 }
 
