@@ -682,7 +682,13 @@ impl<W: Wire, M: Medium> Server for Share<W, M> {
             atime: change.atime,
             mtime: change.mtime,
         };
-        self.ask(cx, || Ask::set(file, &set))?;
+        self.enter(cx);
+        let token = cx.request.token;
+        // What is to be the time of now is another one each time.
+        let same = |one: &Ask, other: &Ask| (one.kind(), one.fid()) == (other.kind(), other.fid());
+        let make = |_| Ask::set(file, &set);
+        let asked = self.asks.ask_if(token, self.clock, false, same, make);
+        self.waits(cx, asked)?;
         let about = self.attributes(cx, file)?;
         self.see(index, about);
         Ok(())

@@ -256,6 +256,15 @@ fn nothing_is_done_twice_while_others_come_between() {
     let answer = answered(&mut b, maker);
     assert_eq!((answer.result(), answer.minted.len()), (0, 1));
     assert_eq!(host.count(kind::MKNOD), 1);
+    // The time of now is another one each time.
+    let now = 0x3fff_ffff;
+    let token = b.send(0, &[fs::UTIMENS, 0, now, 0, now, 0], b"f", fs::PATH_MAX);
+    for _ in 0..10 {
+        b.fake.time += 1_000_000;
+        b.pulse(pulse::INTERRUPT, 0, INTERRUPT);
+    }
+    assert_eq!(answered(&mut b, token).result(), 0);
+    assert_eq!(host.count(kind::SETATTR), 1);
     // Twenty at a time, more than the other side takes.
     let tokens: Vec<u64> = (0..20)
         .map(|i| b.send(0, &[fs::MKDIR, 0o755], &[b'A' + i], fs::PATH_MAX))

@@ -17,7 +17,7 @@ cd /host && cat hello && sha256sum <large | cut -d ' ' -f 1
 ls many | wc -l; cat many/* | sha256sum | cut -d ' ' -f 1
 echo written >new && chmod 640 new && mv new sub/renamed && ln -s hello sub/link && ln hello hard
 mkdir sub/gone && rmdir sub/gone && echo x >removed && rm removed && cp large copy && echo more >>hard && truncate -s 5 cut
-i=0; while [ $i -lt 200 ]; do echo $i >made/$i; i=$((i+1)); done
+i=0; while [ $i -lt 200 ]; do echo $i >made/$i; i=$((i+1)); done; touch made/0
 [ $(stat -c %u secret) = 1000 ] && other=nobody || other=user
 su $other -s /bin/sh -c 'cat /host/secret; echo x >/host/hello' 2>&1
 cp /bin/busybox program && ln -s program sh && ./sh -c 'echo a program of the host runs'
