@@ -63,7 +63,7 @@ pub fn with_devices(standard: &str, machine: &Machine) -> Result<String> {
         let badge = VIRTIO_9P | (number as u64) << 32;
         let (driver, device) = (DRIVER + MOST + number, SHARE_DEVICE + number);
         text.push_str(&format!(
-            "\n[[component]]\nname = \"share{number}\"\nbinary = \"/cairn/virtio-9p\"\npriority = 140\nrestart = \"always\"\nkeepsake = \"1M\"\n\
+            "\n[[component]]\nname = \"share{number}\"\nbinary = \"/cairn/virtio-9p\"\npriority = 140\nrestart = \"always\"\nkeepsake = \"4M\"\n\
              portals = {{ pci = {{ to = \"pci\", badge = {badge:#x} }}, irq = {{ message = true }}, dma = {{ to = \"vm\", badge = {driver} }}, proc = {{ to = \"proc\", role = \"groups\" }}, pipe = {{ to = \"pipe\" }}, event = {{ to = \"event\", badge = 1 }} }}\n\
              mounts = [{{ prefix = \"{folder}\", fstype = \"9p:{device}:share{number}\" }}]\narguments = [\"prefix={folder}\", \"st_dev={device}\"]\n"
         ));
