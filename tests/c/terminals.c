@@ -148,6 +148,40 @@ static void raw(void) {
     printf("settings come back: %d\n", memcmp(&now, &saved, sizeof now) == 0);
 }
 
+/* System V's structure, and settings that are locked. */
+static void old_settings(void) {
+    enum { GET = 0x5405, SET, SET_DRAINED, SET_FLUSHED, GET_LOCKED = 0x5456, SET_LOCKED };
+    struct old { unsigned short input, output, control, local; unsigned char line, cc[8]; } old, now;
+    struct { unsigned flags[4]; unsigned char line, cc[19]; } locked;
+    struct termios saved, t;
+    tcgetattr(slave, &saved);
+    memset(&old, 0x5a, sizeof old);
+    printf("old settings: %d, ", ioctl(slave, GET, &old));
+    printf("%o %o %o %o\n", old.input, old.output, old.control, old.local);
+    for (int how = SET; how <= SET_FLUSHED; how++) {
+        old.cc[0] = how;
+        old.local ^= ECHO;
+        printf("set: %d, ", ioctl(slave, how, &old));
+        printf("read: %d, ", ioctl(slave, GET, &now));
+        tcgetattr(slave, &t);
+        printf("%d %d %o %d\n", memcmp(&old, &now, sizeof now), t.c_cc[0], t.c_lflag, memcmp(t.c_cc + 8, saved.c_cc + 8, 9));
+    }
+    printf("locked: %d, ", ioctl(slave, GET_LOCKED, &locked));
+    printf("%u %d\n", locked.flags[3], locked.cc[0]);
+    locked.flags[3] = ECHO;
+    locked.cc[1] = 1;
+    printf("lock: %d, ", ioctl(slave, SET_LOCKED, &locked));
+    old.local ^= ECHO | ISIG;
+    old.cc[0] = 'a';
+    old.cc[1] = 'b';
+    printf("set: %d, ", ioctl(slave, SET, &old));
+    tcgetattr(slave, &t);
+    printf("%d %d %o\n", t.c_cc[0], t.c_cc[1], t.c_lflag);
+    memset(&locked, 0, sizeof locked);
+    printf("unlock: %d, ", ioctl(slave, SET_LOCKED, &locked));
+    printf("set: %d\n", tcsetattr(slave, TCSANOW, &saved));
+}
+
 static volatile sig_atomic_t resized, hung, interrupted;
 static void on_resize(int signal) { resized += signal == SIGWINCH; }
 static void on_hang_up(int signal) { hung += signal == SIGHUP; }
@@ -265,6 +299,7 @@ int main(void) {
     open_pair();
     lines();
     raw();
+    old_settings();
     close_pair();
     open_pair();
     put(slave, "last words");

@@ -4,7 +4,7 @@ use crate::discipline::{SIGINT, SIGQUIT, SIGTSTP};
 use crate::nodes::{Name, Node};
 use crate::server::Tty;
 use crate::terminal::{event, Line, Size};
-use crate::termios::{Termios, SIZE, SIZE2};
+use crate::termios::{Locked, Termios, SIZE, SIZE2, SIZE_OLD};
 use crate::world::World;
 use cairn_idl::errno::*;
 use cairn_idl::label;
@@ -16,6 +16,10 @@ pub const TCGETS: u64 = 0x5401;
 pub const TCSETS: u64 = 0x5402;
 pub const TCSETSW: u64 = 0x5403;
 pub const TCSETSF: u64 = 0x5404;
+pub const TCGETA: u64 = 0x5405;
+pub const TCSETA: u64 = 0x5406;
+pub const TCSETAW: u64 = 0x5407;
+pub const TCSETAF: u64 = 0x5408;
 pub const TCSBRK: u64 = 0x5409;
 pub const TCXONC: u64 = 0x540a;
 pub const TCFLSH: u64 = 0x540b;
@@ -34,6 +38,8 @@ pub const TIOCSETD: u64 = 0x5423;
 pub const TIOCGETD: u64 = 0x5424;
 pub const TIOCGSID: u64 = 0x5429;
 pub const TIOCVHANGUP: u64 = 0x5437;
+pub const TIOCGLCKTRMIOS: u64 = 0x5456;
+pub const TIOCSLCKTRMIOS: u64 = 0x5457;
 pub const TCGETS2: u64 = 0x802c_542a;
 pub const TCSETS2: u64 = 0x402c_542b;
 pub const TCSETSW2: u64 = 0x402c_542c;
@@ -84,8 +90,17 @@ pub fn perform<W: World>(
         _ => return Err(Failure::Errno(ENOTTY)),
     };
     match request {
-        TCSETS | TCSETSW | TCSETSF | TCSETS2 | TCSETSW2 | TCSETSF2 => {
+        TCSETS | TCSETSW | TCSETSF | TCSETS2 | TCSETSW2 | TCSETSF2 | TCSETA | TCSETAW | TCSETAF => {
             set_termios(tty, cx, index, request)
+        }
+        TIOCSLCKTRMIOS => {
+            if !cx.has(label::SYSTEM) {
+                return Err(Failure::Errno(EPERM));
+            }
+            let mut locked = Locked::default();
+            cx.fetch(0, &mut locked.0)?;
+            tty.both(index)?.0.locked = locked;
+            DONE
         }
         TCSBRK => {
             change(tty, cx, index, name)?;
@@ -204,6 +219,8 @@ fn ask<W: World>(
     match request {
         TCGETS => give(cx, &terminal.discipline.termios.encode()[..SIZE]),
         TCGETS2 => give(cx, &terminal.discipline.termios.encode()),
+        TCGETA => give(cx, &terminal.discipline.termios.encode_old()),
+        TIOCGLCKTRMIOS => give(cx, &terminal.locked.0),
         TIOCGWINSZ => {
             let size = terminal.size;
             let mut bytes = [0; 8];
@@ -332,13 +349,24 @@ fn set_termios<W: World>(
     index: usize,
     request: u64,
 ) -> Answer<Reply<'static>> {
-    let two = matches!(request, TCSETS2 | TCSETSW2 | TCSETSF2);
-    let mut bytes = [0; SIZE2];
-    let bytes = &mut bytes[..if two { SIZE2 } else { SIZE }];
-    cx.fetch(0, bytes)?;
-    let mut new = Termios::decode(bytes).ok_or(Failure::Errno(EINVAL))?;
+    let wish = match request {
+        TCSETA | TCSETAW | TCSETAF => {
+            let mut bytes = [0; SIZE_OLD];
+            cx.fetch(0, &mut bytes)?;
+            let termios = tty.both(index)?.0.discipline.termios;
+            termios.with_old(&bytes)
+        }
+        _ => {
+            let two = matches!(request, TCSETS2 | TCSETSW2 | TCSETSF2);
+            let mut bytes = [0; SIZE2];
+            let bytes = &mut bytes[..if two { SIZE2 } else { SIZE }];
+            cx.fetch(0, bytes)?;
+            Termios::decode(bytes)
+        }
+    };
+    let mut new = wish.ok_or(Failure::Errno(EINVAL))?;
     change(tty, cx, index, Some(Name::Own))?;
-    if !matches!(request, TCSETS | TCSETS2) {
+    if !matches!(request, TCSETS | TCSETS2 | TCSETA) {
         drain(tty, cx, index)?;
     }
     let (terminal, world) = tty.both(index)?;
@@ -347,7 +375,7 @@ fn set_termios<W: World>(
         new.speed = terminal.discipline.termios.speed;
     }
     let mut happened = 0;
-    if matches!(request, TCSETSF | TCSETSF2) {
+    if matches!(request, TCSETSF | TCSETSF2 | TCSETAF) {
         happened |= terminal.flush(1, world);
     }
     happened |= terminal.set_termios(new, world);

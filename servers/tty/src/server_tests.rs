@@ -207,6 +207,37 @@ fn settings_are_read_and_written() {
 }
 
 #[test]
+fn settings_in_the_old_structure_and_locks_of_settings() {
+    let mut bench = bench();
+    let handle = bench.open(b"ttyS0", fs::o::RDWR, 0).unwrap();
+    let (result, mut old) = ioctl(&mut bench, handle, TCGETA, b"", 18);
+    assert_eq!(result, 0);
+    assert_eq!(old, Termios::default().encode_old());
+    for (byte, request) in [(b'a', TCSETA), (b'b', TCSETAW), (b'c', TCSETAF)] {
+        old[9] = byte;
+        assert_eq!(ioctl(&mut bench, handle, request, &old, 0).0, 0);
+        let (_, now) = ioctl(&mut bench, handle, TCGETA, b"", 18);
+        assert_eq!(now, old);
+    }
+    let (_, whole) = ioctl(&mut bench, handle, TCGETS, b"", 36);
+    assert_eq!(whole[26..], Termios::default().encode()[26..36]);
+    assert_eq!(ioctl(&mut bench, handle, TCSETA, &old[..17], 0).0, -EFAULT);
+    let (_, locked) = ioctl(&mut bench, handle, TIOCGLCKTRMIOS, b"", 36);
+    assert_eq!(locked, [0; 36]);
+    let mut locked = [0; 36];
+    locked[17] = 1;
+    let lock = |bench: &mut Tested| ioctl(bench, handle, TIOCSLCKTRMIOS, &locked, 0).0;
+    assert_eq!(lock(&mut bench), 0);
+    old[9] = b'd';
+    old[10] = b'e';
+    assert_eq!(ioctl(&mut bench, handle, TCSETA, &old, 0).0, 0);
+    let (_, now) = ioctl(&mut bench, handle, TCGETA, b"", 18);
+    assert_eq!(now[9..11], *b"ce");
+    bench.label = cairn_idl::label::make(1000, 1000);
+    assert_eq!(lock(&mut bench), -EPERM);
+}
+
+#[test]
 fn setting_after_output_waits_for_the_line() {
     let mut bench = bench();
     let handle = bench.open(b"ttyS0", fs::o::RDWR, 0).unwrap();

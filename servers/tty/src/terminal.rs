@@ -6,7 +6,7 @@
 //! `generation` counts hang-ups: a handle opened before the last one is dead (reads end, writes fail), new ones work.
 
 use crate::discipline::{Discipline, Events};
-use crate::termios::{cc, l, Termios};
+use crate::termios::{cc, l, Locked, Termios};
 use crate::world::{Ids, World, SIGCONT, SIGHUP, SIGTTIN, SIGTTOU, SIGWINCH};
 use alloc::vec::Vec;
 use cairn_idl::errno::{EINVAL, EIO, ENOTTY, EPERM, ERESTARTSYS, ESRCH};
@@ -66,6 +66,8 @@ pub struct Terminal {
     pub session: u32,
     pub foreground: u32,
     pub exclusive: bool,
+    /// What of its settings stays as it is (TIOCSLCKTRMIOS).
+    pub locked: Locked,
     pub generation: u32,
     /// Open handles (not of the master).
     pub opens: usize,
@@ -103,6 +105,7 @@ impl Terminal {
             session: 0,
             foreground: 0,
             exclusive: false,
+            locked: Locked::default(),
             generation: 1,
             opens: 0,
             uid: 0,
@@ -270,6 +273,7 @@ impl Terminal {
 
     pub fn set_termios(&mut self, new: Termios, world: &mut dyn World) -> u8 {
         let old = self.discipline.termios;
+        let new = self.locked.keep(&old, &new);
         if let Some(line) = self.serial() {
             if (old.cflag, old.speed) != (new.cflag, new.speed) {
                 // A line that cannot keeps its speed; programs see what they asked for, as Linux's do with most drivers.

@@ -86,6 +86,10 @@ pub mod l {
 pub const SIZE: usize = 36;
 pub const SIZE2: usize = 44;
 
+/// Size of `struct termio`, System V's: the lower halves of the flags, and the first control characters.
+pub const SIZE_OLD: usize = 18;
+const OLD_COUNT: usize = 8;
+
 /// Speeds by their code in CBAUD (0..=15, then with bit 0o10000).
 const LOW_SPEEDS: [u32; 16] = [
     0, 50, 75, 110, 134, 150, 200, 300, 600, 1200, 1800, 2400, 4800, 9600, 19200, 38400,
@@ -211,6 +215,73 @@ impl Termios {
     }
 }
 
+impl Termios {
+    /// `struct termio`.
+    pub fn encode_old(&self) -> [u8; SIZE_OLD] {
+        let mut bytes = [0; SIZE_OLD];
+        for (half, flags) in bytes
+            .chunks_exact_mut(2)
+            .zip([self.iflag, self.oflag, self.cflag, self.lflag])
+        {
+            half.copy_from_slice(&(flags as u16).to_le_bytes());
+        }
+        bytes[8] = self.line;
+        bytes[9..9 + OLD_COUNT].copy_from_slice(&self.cc[..OLD_COUNT]);
+        bytes
+    }
+
+    /// With what `struct termio` tells; the rest stays.
+    pub fn with_old(&self, bytes: &[u8; SIZE_OLD]) -> Option<Termios> {
+        let mut whole = self.encode();
+        for (flags, half) in whole.chunks_exact_mut(4).zip(bytes.chunks_exact(2)).take(4) {
+            flags[..2].copy_from_slice(half);
+        }
+        whole[16..17 + OLD_COUNT].copy_from_slice(&bytes[8..9 + OLD_COUNT]);
+        Termios::decode(&whole)
+    }
+}
+
+/// The settings that stay (TIOCSLCKTRMIOS), as the bytes of `struct termios`: bits of flags, and characters that are not 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Locked(pub [u8; SIZE]);
+
+impl Default for Locked {
+    fn default() -> Locked {
+        Locked([0; SIZE])
+    }
+}
+
+impl Locked {
+    /// What comes of a wish.
+    pub fn keep(&self, old: &Termios, new: &Termios) -> Termios {
+        if *self == Locked::default() {
+            return *new;
+        }
+        let flags = |at: usize, old: u32, new: u32| {
+            let mask = [at, at + 1, at + 2, at + 3].map(|at| self.0[at]);
+            let mask = u32::from_le_bytes(mask);
+            old & mask | new & !mask
+        };
+        let mut kept = *new;
+        kept.iflag = flags(0, old.iflag, new.iflag);
+        kept.oflag = flags(4, old.oflag, new.oflag);
+        kept.cflag = flags(8, old.cflag, new.cflag);
+        kept.lflag = flags(12, old.lflag, new.lflag);
+        if self.0[16] != 0 {
+            kept.line = old.line;
+        }
+        for (at, place) in kept.cc.iter_mut().enumerate() {
+            if self.0[17 + at] != 0 {
+                *place = old.cc[at];
+            }
+        }
+        if (kept.cflag ^ new.cflag) & c::CBAUD != 0 {
+            kept.speed = old.speed;
+        }
+        kept
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -226,6 +297,39 @@ mod tests {
         assert_eq!(Termios::decode(&bytes[..SIZE]), Some(termios));
         assert_eq!(Termios::decode(&bytes), Some(termios));
         assert_eq!(Termios::decode(&bytes[..20]), None);
+    }
+
+    #[test]
+    fn the_old_structure_has_the_lower_halves() {
+        let mut termios = Termios::default();
+        termios.iflag |= 0x1_0000;
+        let mut old = termios.encode_old();
+        assert_eq!(old[..4], [0, 5, 5, 0]);
+        assert_eq!(old[8..], [0, 3, 0x1c, 0x7f, 0x15, 4, 0, 1, 0, 0]);
+        assert_eq!(termios.with_old(&old), Some(termios));
+        old[0] = 1;
+        old[4..6].copy_from_slice(&((c::CS8 | 0o15) as u16).to_le_bytes());
+        old[9] = b'x';
+        let new = termios.with_old(&old).unwrap();
+        assert_eq!((new.iflag, new.oflag), (0x1_0501, termios.oflag));
+        assert_eq!((new.cc[cc::INTR], new.speed), (b'x', 9600));
+        assert_eq!(new.cc[1..], termios.cc[1..]);
+    }
+
+    #[test]
+    fn what_is_locked_stays() {
+        let old = Termios::default();
+        let mut new = Termios::pseudo();
+        (new.iflag, new.line, new.cc) = (0, 1, [b'y'; cc::COUNT]);
+        assert_eq!(Locked::default().keep(&old, &new), new);
+        let mut locked = Locked::default();
+        locked.0[1] = 1;
+        locked.0[8..12].fill(0xff);
+        locked.0[17 + cc::INTR] = 1;
+        let kept = locked.keep(&old, &new);
+        assert_eq!((kept.iflag, kept.cflag), (i::ICRNL, old.cflag));
+        assert_eq!((kept.speed, kept.line), (115_200, 1));
+        assert_eq!(kept.cc[..2], [3, b'y']);
     }
 
     #[test]

@@ -40,17 +40,19 @@ struct Sizes(u64, u64);
 /// Old requests carry no size; newer ones have it in bits 16..30, the direction in 30..32.
 fn sizes(request: u64) -> Sizes {
     match request {
-        0x5401 | 0x5405 => Sizes(0, 36),                  // TCGETS
-        0x5402..=0x5404 => Sizes(36, 0),                  // TCSETS, TCSETSW, TCSETSF
+        0x5401 | 0x5456 => Sizes(0, 36),          // TCGETS, TIOCGLCKTRMIOS
+        0x5402..=0x5404 | 0x5457 => Sizes(36, 0), // TCSETS, TCSETSW, TCSETSF, TIOCSLCKTRMIOS
+        0x5405 => Sizes(0, 18),                   // TCGETA
+        0x5406..=0x5408 => Sizes(18, 0),          // TCSETA, TCSETAW, TCSETAF
         0x540f | 0x5411 | 0x5415 | 0x541b => Sizes(0, 4), // TIOCGPGRP, TIOCOUTQ, TIOCMGET, FIONREAD
-        0x5410 | 0x5416..=0x5418 => Sizes(4, 0),          // TIOCSPGRP, TIOCMBIS, TIOCMBIC, TIOCMSET
-        0x5412 => Sizes(1, 0),                            // TIOCSTI
-        0x8905 => Sizes(0, 4),                            // SIOCATMARK
-        0x8910..=0x897f => Sizes(40, 40),                 // of interfaces: struct ifreq
-        0x5413 => Sizes(0, 8),                            // TIOCGWINSZ
-        0x5414 => Sizes(8, 0),                            // TIOCSWINSZ
-        0x541e => Sizes(0, 72),                           // TIOCGSERIAL
-        0x5419 | 0x5424 => Sizes(0, 4),                   // TIOCGSOFTCAR, TIOCGETD
+        0x5410 | 0x5416..=0x5418 => Sizes(4, 0),  // TIOCSPGRP, TIOCMBIS, TIOCMBIC, TIOCMSET
+        0x5412 => Sizes(1, 0),                    // TIOCSTI
+        0x8905 => Sizes(0, 4),                    // SIOCATMARK
+        0x8910..=0x897f => Sizes(40, 40),         // of interfaces: struct ifreq
+        0x5413 => Sizes(0, 8),                    // TIOCGWINSZ
+        0x5414 => Sizes(8, 0),                    // TIOCSWINSZ
+        0x541e => Sizes(0, 72),                   // TIOCGSERIAL
+        0x5419 | 0x5424 => Sizes(0, 4),           // TIOCGSOFTCAR, TIOCGETD
         0x541a | 0x5423 => Sizes(4, 0),
         0x5429 => Sizes(0, 4),                            // TIOCGSID
         0x4b33 => Sizes(0, 1),                            // KDGKBTYPE
@@ -189,6 +191,8 @@ mod tests {
     #[test]
     fn sizes_of_requests() {
         assert_eq!(sizes(0x5401), Sizes(0, 36));
+        assert_eq!(sizes(0x5405), Sizes(0, 18), "struct termio");
+        assert_eq!(sizes(0x5408), Sizes(18, 0));
         assert_eq!(sizes(0x5414), Sizes(8, 0));
         assert_eq!(sizes(0x8004_5430), Sizes(0, 4), "TIOCGPTN");
         assert_eq!(sizes(0x4004_5431), Sizes(4, 0), "TIOCSPTLCK");
