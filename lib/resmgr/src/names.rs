@@ -21,7 +21,8 @@ use cairn_rt::channel::Reply;
 use cairn_rt::Portal;
 
 /// Flags that only matter while opening.
-const OPEN_ONLY: u64 = o::CREAT | o::EXCL | o::NOCTTY | o::TRUNC | o::CLOEXEC;
+const OPEN_ONLY: u64 =
+    o::CREAT | o::EXCL | o::NOCTTY | o::TRUNC | o::CLOEXEC | cairn_idl::fs::SEALABLE;
 const TMPFILE_BIT: u64 = o::TMPFILE & !o::DIRECTORY;
 const UTIME_NOW: u64 = 0x3fff_ffff;
 const UTIME_OMIT: u64 = 0x3fff_fffe;

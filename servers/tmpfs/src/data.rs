@@ -4,14 +4,17 @@
 
 use crate::inode::{File, Inode, Kind, Time};
 use crate::pool::{Full, Memory, Page, Pool, PAGE};
+use crate::seals::{refuse, unsealed_length, LENGTHENING};
 use crate::server::{charge, fail, now, Tmpfs};
 use alloc::vec::Vec;
 use cairn_idl::errno::*;
+use cairn_idl::fs::seal;
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::{Context, Data, Failure};
 use cairn_rt::Portal;
+use core::cmp::Ordering;
 
-const PAGE64: u64 = PAGE as u64;
+pub(crate) const PAGE64: u64 = PAGE as u64;
 /// What holes read as, several pages at a time.
 static ZEROES: [u8; 4 * PAGE] = [0; 4 * PAGE];
 /// Longest run of pages that is filled by one copy from the caller.
@@ -72,7 +75,7 @@ fn addresses<M: Memory>(file: &File, pool: &Pool<M>, first: u64, to: u64) -> Opt
 /// Pages `first..to` are others than they were, and the file has `pages`: its memory objects follow, and so does whoever has the file mapped. An object that cannot follow (a program that runs
 /// is not cut; no memory) is for the mappings that exist only: they go on seeing what was there.
 #[cold]
-fn change_objects<M: Memory>(
+pub(crate) fn change_objects<M: Memory>(
     file: &mut File,
     pool: &mut Pool<M>,
     cx: &mut Context,
@@ -121,7 +124,7 @@ fn zero_tail<M: Memory>(file: &File, pool: &mut Pool<M>, offset: u64) {
 
 /// A page that the caller pays for, and whether it is zero.
 #[inline]
-fn new_page<M: Memory>(pool: &mut Pool<M>, cx: &mut Context) -> Answer<(Page, bool)> {
+pub(crate) fn new_page<M: Memory>(pool: &mut Pool<M>, cx: &mut Context) -> Answer<(Page, bool)> {
     let uid = cx.payer();
     charge(cx, PAGE)?;
     pool.allocate(uid).map_err(|Full| {
@@ -166,7 +169,7 @@ fn no_holes_before<M: Memory>(
 }
 
 impl<M: Memory> Tmpfs<M> {
-    fn file(&mut self, node: u32) -> Answer<(&mut File, &mut Pool<M>, &mut u64)> {
+    pub(crate) fn file(&mut self, node: u32) -> Answer<(&mut File, &mut Pool<M>, &mut u64)> {
         let inode = self.inodes.get_mut(node).ok_or(Failure::Errno(EIO))?;
         match &mut inode.kind {
             Kind::File(file) => Ok((file, &mut self.pool, &mut inode.size)),
@@ -236,7 +239,6 @@ impl<M: Memory> Tmpfs<M> {
         length: usize,
     ) -> Answer<usize> {
         let time = now(cx);
-        let end = offset + length as u64;
         let inode = self.inodes.get_mut(node).ok_or(Failure::Errno(EIO))?;
         if inode.attributes.raises {
             self.drop_capabilities(cx, node);
@@ -245,6 +247,11 @@ impl<M: Memory> Tmpfs<M> {
         let Kind::File(file) = &mut inode.kind else {
             return fail(EINVAL);
         };
+        let length = match file.seals & LENGTHENING {
+            0 => length,
+            _ => unsealed_length(file.seals, inode.size, offset, length)?,
+        };
+        let end = offset + length as u64;
         let pool = &mut self.pool;
         if offset > inode.size {
             no_holes_before(file, pool, cx, inode.size, offset)?;
@@ -345,6 +352,13 @@ impl<M: Memory> Tmpfs<M> {
 
     /// A new length; what is behind it goes.
     pub(crate) fn resize(&mut self, cx: &mut Context, node: u32, size: u64) -> Answer<()> {
+        let (file, _, old) = self.file(node)?;
+        let sealed = match size.cmp(old) {
+            Ordering::Less => seal::SHRINK,
+            Ordering::Equal => 0,
+            Ordering::Greater => seal::GROW,
+        };
+        refuse(file, sealed)?;
         self.drop_capabilities(cx, node);
         let (file, pool, old) = self.file(node)?;
         no_holes_before(file, pool, cx, *old, size)?;
@@ -377,6 +391,13 @@ impl<M: Memory> Tmpfs<M> {
         length: u64,
     ) -> Answer<()> {
         let end = offset + length;
+        let (file, _, size) = self.file(node)?;
+        let sealed = match mode & FALLOC_PUNCH_HOLE {
+            0 if end > *size => seal::GROW,
+            0 => 0,
+            _ => seal::WRITE | seal::FUTURE_WRITE,
+        };
+        refuse(file, sealed)?;
         self.drop_capabilities(cx, node);
         match mode {
             0 | FALLOC_KEEP_SIZE => {
@@ -450,6 +471,7 @@ impl<M: Memory> Tmpfs<M> {
         // Pages past the end fault; an object is made with one page at least.
         let pages = size.div_ceil(PAGE64);
         if shared_writable {
+            refuse(file, seal::WRITE | seal::FUTURE_WRITE)?;
             let end = offset.saturating_add(length).div_ceil(PAGE64);
             file.written_to = file.written_to.max(end);
             fill_holes(file, pool, cx, offset / PAGE64, end.min(pages))?;

@@ -36,6 +36,10 @@ pub struct File {
     pub written_to: u64,
     /// Some of its pages may be mapped by programs: they must not be used for anything else when the file drops them.
     pub shared: bool,
+    /// It was made so that it can be sealed.
+    pub sealable: bool,
+    /// Bits of `fs::seal`.
+    pub seals: u8,
 }
 
 /// A directory's own part.

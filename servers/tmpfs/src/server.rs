@@ -14,6 +14,7 @@ use cairn_resmgr::server::Answer;
 use cairn_resmgr::{
     Access, Change, Context, Data, Dirents, Failure, Handle, Meta, New, Opened, Rename, Server,
 };
+use cairn_rt::channel::Reply;
 use cairn_rt::Portal;
 
 /// `st_dev` of everything here, if nothing else is said.
@@ -631,7 +632,10 @@ impl<M: Memory> Server for Tmpfs<M> {
         Ok(())
     }
 
-    fn open(&mut self, cx: &mut Context, node: u32, _: u64, _: &mut ()) -> Answer<Opened<u32>> {
+    fn open(&mut self, cx: &mut Context, node: u32, flags: u64, _: &mut ()) -> Answer<Opened<u32>> {
+        if flags & fs::SEALABLE != 0 {
+            self.make_sealable(node, flags);
+        }
         let inode = self.inode(node)?;
         let raises = match inode.attributes.raises {
             true => kind::RAISES,
@@ -750,6 +754,24 @@ impl<M: Memory> Server for Tmpfs<M> {
         length: usize,
     ) -> Answer<usize> {
         self.write_file(cx, handle.node, offset, length)
+    }
+
+    fn ioctl<'a>(
+        &'a mut self,
+        cx: &mut Context,
+        handle: &'a mut Handle<Self>,
+        request: u64,
+        argument: u64,
+    ) -> Answer<Reply<'a>> {
+        match request {
+            fs::GET_SEALS => Ok(Reply::result(self.seals(handle.node)?.into())),
+            fs::ADD_SEALS if handle.flags & o::ACCMODE == o::RDONLY => fail(EPERM),
+            fs::ADD_SEALS => {
+                self.add_seals(cx, handle.node, argument)?;
+                Ok(Reply::result(0))
+            }
+            _ => fail(ENOTTY),
+        }
     }
 
     fn readdir(

@@ -8,6 +8,7 @@ mod kept;
 mod marks;
 mod private;
 mod roots;
+mod seals;
 
 use crate::inode::Time;
 use crate::pool::PAGE;

@@ -1,6 +1,8 @@
 # stress-ng --verify: a case is a stressor, a second each, as root and as user 1000. Argument: a kind of them.
 . /compat/common.sh
 chmod 777 .
+# Where shm_open keeps its files: the Linux here does not mount it.
+[ -d /dev/shm ] || { mkdir /dev/shm && mount -t tmpfs -o mode=1777 tmpfs /dev/shm; }
 case $1 in
 process) stressors='clone daemon exec exit-group fork kcmp nice pidfd pthread session spawn switch vfork wait yield zombie' ;;
 signal) stressors='kill sigabrt sigchld sigfd sigfpe sigio signal signest sigpending sigpipe sigq sigrt sigsegv sigsuspend sigtrap' ;;
@@ -9,6 +11,10 @@ memory) stressors='brk full madvise malloc mincore mlock mmap mmapaddr mmapfork 
 file) stressors='access chdir chmod chown copy-file dentry dir dup fallocate fcntl flock fpunch getdent hdd inotify link lockf locka lockofd open readahead rename seek symlink sync-file touch unlink utime verity xattr' ;;
 timer) stressors='alarm clock hrtimers itimer nanosleep poll sleep timer timerfd' ;;
 scheduler) stressors='affinity loadavg resched schedpolicy sched-prio sleep' ;;
+network) stressors='dccp epoll icmp-flood netdev netlink-proc netlink-task ping-sock rawpkt rawsock rawudp sctp sockabuse sockdiag sockfd udp udp-flood' ;;
+kernel) stressors='bad-altstack bad-ioctl branch cap chroot close context dev-shm dnotify dynlib env fault fp-error get getrandom handle iomix ioprio key klog landlock lease longjmp membarrier mknod null opcode personality pkey prctl priv-instr procfs ptrace pty quota race-sched rlimit rseq rtc seal seccomp secretmem set sigq sysinfo sysfs unshare urandom userfaultfd usersyscall vdso vforkmany zero' ;;
+space) stressors='bigheap memfd memthrash misaligned mlockmany mmapfixed mmaphuge msyncmany pagemove peterson physpage ramfs randlist remap revio rmap shm stackmmap sysbadaddr tlb-shootdown tmpfs umount vm vm-addr vm-rw vm-segv' ;;
+tree) stressors='aio aiol bind-mount dirdeep dirmany fiemap file-ioctl filename fsize fstat inode-flags io sync-file' ;;
 esac
 for user in 0 1000; do
     for name in $stressors; do

@@ -2,8 +2,8 @@
 
 use super::io::{file, usable};
 use super::{locks, mqueue, owners};
-use crate::descriptors::{event_kind, number};
-use crate::errno::{Result, EBADF, EINVAL, ENOTTY};
+use crate::descriptors::{event_kind, number, OpenFile};
+use crate::errno::{Result, EBADF, EINVAL, ENOTTY, EPERM};
 use crate::machine::area::{process, Frame};
 use crate::machine::request::Request;
 use crate::spare;
@@ -98,6 +98,8 @@ mod command {
     pub const OFD_GETLK: u64 = 36;
     pub const OFD_SETLKW: u64 = 38;
     pub const DUPFD_CLOEXEC: u64 = 1030;
+    pub const ADD_SEALS: u64 = 1033;
+    pub const GET_SEALS: u64 = 1034;
     pub use cairn_idl::fs::{GET_PIPE_SIZE as GETPIPE_SZ, SET_PIPE_SIZE as SETPIPE_SZ};
 }
 
@@ -150,7 +152,30 @@ pub fn fcntl(f: &mut Frame) -> Result<u64> {
                     other => other,
                 })
         }
+        command::ADD_SEALS if argument > u64::from(u32::MAX) => Err(EINVAL),
+        command::ADD_SEALS => ask_seals(&file, fs::ADD_SEALS, argument),
+        command::GET_SEALS => ask_seals(&file, fs::GET_SEALS, 0),
         _ => Err(EINVAL),
+    }
+}
+
+/// Files in memory have seals.
+fn ask_seals(file: &OpenFile, request: u64, seals: u64) -> Result<u64> {
+    if file.object.is_some() || file.mode & s::IFMT != s::IFREG {
+        return no_seals(file, request);
+    }
+    match Request::new(&[fs::IOCTL, request, seals]).call(file.slot()) {
+        Ok(words) => Ok(words[0]),
+        Err(ENOTTY) => no_seals(file, request),
+        Err(error) => Err(error),
+    }
+}
+
+fn no_seals(file: &OpenFile, request: u64) -> Result<u64> {
+    let reads_only = || Ok(get_flags(file)? & o::ACCMODE == o::RDONLY);
+    match request == fs::ADD_SEALS && reads_only()? {
+        true => Err(EPERM),
+        false => Err(EINVAL),
     }
 }
 

@@ -159,6 +159,18 @@ pub fn open_file(dirfd: i32, name: &[u8], flags: u64, mode: u64) -> Result<Arc<O
     }
 }
 
+/// memfd_create(2): where files lie in memory, if there is such a place. Elsewhere a file has no seals.
+pub fn memory_file(sealable: bool) -> Result<Arc<OpenFile>> {
+    const MODE: u64 = 0o777;
+    let flags = o::TMPFILE | o::RDWR | if sealable { fs::SEALABLE } else { 0 };
+    let open = |name: &[u8]| open_file(AT_FDCWD, name, flags, MODE);
+    let file = open(b"/run/shm").or_else(|_| unnamed_file(MODE))?;
+    if process().state().umask & MODE as u32 != 0 {
+        Request::new(&[fs::CHMOD, MODE, 0]).call(file.slot())?;
+    }
+    Ok(file)
+}
+
 /// A file without a name, in /tmp or the root.
 pub fn unnamed_file(mode: u64) -> Result<Arc<OpenFile>> {
     let open = |name: &[u8]| open_file(AT_FDCWD, name, o::TMPFILE | o::RDWR, mode);

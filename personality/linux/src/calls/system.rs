@@ -214,13 +214,16 @@ fn signalfd_with(f: &Frame, flags: u64) -> Result<u64> {
 
 /// memfd_create
 pub fn memfd_create(f: &mut Frame) -> Result<u64> {
-    user::string_length(f.arg(0), 250, EINVAL)?;
-    if f.arg(1) & !3 != 0 {
+    const CLOEXEC: u64 = 1;
+    const ALLOW_SEALING: u64 = 2;
+    let flags = f.arg(1) & 0xffff_ffff;
+    if flags & !(CLOEXEC | ALLOW_SEALING) != 0 {
         return Err(EINVAL);
     }
+    user::string_length(f.arg(0), 250, EINVAL)?;
     process().state().files.check_room()?;
-    let file = super::open::unnamed_file(0o777)?;
-    let cloexec = f.arg(1) & 1 != 0;
+    let file = super::open::memory_file(flags & ALLOW_SEALING != 0)?;
+    let cloexec = flags & CLOEXEC != 0;
     process()
         .state()
         .files

@@ -1,0 +1,128 @@
+//! Seals of a file (fcntl's F_ADD_SEALS): what can never happen to it any more. Who gets such a file from somebody need not trust him.
+//!
+//! A file that can be written no more has no page that anybody could still write: not by a mapping, nor by a memory object that was kept, nor by a loan to a device.
+
+use crate::data::{change_objects, new_page, PAGE64};
+use crate::inode::{File, Kind};
+use crate::pool::{Memory, Page, Pool, PAGE};
+use crate::server::{fail, Tmpfs};
+use cairn_idl::errno::*;
+use cairn_idl::fs::{o, seal};
+use cairn_resmgr::server::Answer;
+use cairn_resmgr::Context;
+
+const WRITES: u64 = seal::WRITE | seal::FUTURE_WRITE;
+const ALL: u64 = seal::SEAL | seal::SHRINK | seal::GROW | WRITES;
+/// A file with one of these wants [`unsealed_length`] before it is written.
+pub(crate) const LENGTHENING: u8 = (WRITES | seal::GROW) as u8;
+
+/// Not if the file has one of these seals.
+#[inline(always)]
+pub(crate) fn refuse(file: &File, seals: u64) -> Answer<()> {
+    match u64::from(file.seals) & seals {
+        0 => Ok(()),
+        _ => fail(EPERM),
+    }
+}
+
+/// How much of a write a sealed file of this size takes. (Linux writes page by page: what ends behind the end is not written from its page on.)
+#[cold]
+pub(crate) fn unsealed_length(seals: u8, size: u64, offset: u64, length: usize) -> Answer<usize> {
+    let end = offset + length as u64;
+    let to = match end <= size {
+        true => end,
+        false => size / PAGE64 * PAGE64,
+    };
+    match u64::from(seals) & WRITES {
+        0 if to > offset || length == 0 => Ok((to.max(offset) - offset) as usize),
+        _ => fail(EPERM),
+    }
+}
+
+impl<M: Memory> Tmpfs<M> {
+    /// It was made by this moment's O_TMPFILE: nobody has it yet.
+    #[cold]
+    pub(crate) fn make_sealable(&mut self, node: u32, flags: u64) {
+        let Some(inode) = self.inodes.get_mut(node) else {
+            return;
+        };
+        let new = inode.names == 0 && inode.opens == 0;
+        if let (true, Kind::File(file)) = (new, &mut inode.kind) {
+            file.sealable = flags & o::TMPFILE == o::TMPFILE;
+        }
+    }
+
+    pub(crate) fn seals(&mut self, node: u32) -> Answer<u32> {
+        let (file, ..) = self.file(node)?;
+        Ok(match file.sealable {
+            true => file.seals.into(),
+            false => seal::SEAL as u32,
+        })
+    }
+
+    pub(crate) fn add_seals(&mut self, cx: &mut Context, node: u32, seals: u64) -> Answer<()> {
+        if seals & !ALL != 0 {
+            return fail(EINVAL);
+        }
+        let (file, ..) = self.file(node)?;
+        if !file.sealable || u64::from(file.seals) & seal::SEAL != 0 {
+            return fail(EPERM);
+        }
+        if seals & !u64::from(file.seals) & seal::WRITE != 0 {
+            self.end_writing(cx, node)?;
+        }
+        self.file(node)?.0.seals |= seals as u8;
+        Ok(())
+    }
+
+    /// From now on nobody writes to the file's pages. EBUSY: a program has it mapped so that it could.
+    fn end_writing(&mut self, cx: &mut Context, node: u32) -> Answer<()> {
+        let (file, pool, size) = self.file(node)?;
+        if let Some(portal) = file.objects[1] {
+            if pool.memory().is_mapped(portal) {
+                return fail(EBUSY);
+            }
+            // Whoever kept the object has one without pages.
+            if !pool.memory().change(portal, 0, &[], 0) {
+                return fail(EBUSY);
+            }
+            file.objects[1] = None;
+            cx.transport.close(portal);
+        }
+        if file.written_to == 0 {
+            return Ok(());
+        }
+        // It was mapped: others may still reach its pages (a mapping that could not follow, a loan). It gets new ones.
+        let mut at = 0;
+        while let Some(index) = file.content.next_page(at) {
+            let old = file.content.get(index);
+            let (page, _) = new_page(pool, cx)?;
+            copy_page(pool, old, page);
+            file.content.take(index, index + 1, |old| pool.retire(old));
+            file.content.set(index, page);
+            at = index + 1;
+        }
+        pool.settle(cx);
+        let pages = size.div_ceil(PAGE64);
+        let readers = file.objects[0].is_some();
+        if readers {
+            let to = pages.min(file.content.end());
+            change_objects(file, pool, cx, (0, to), pages);
+        }
+        // Readers that could not follow would see what others write.
+        if readers && file.objects[0].is_none() {
+            return fail(EBUSY);
+        }
+        file.written_to = 0;
+        Ok(())
+    }
+}
+
+fn copy_page<M: Memory>(pool: &mut Pool<M>, from: Page, to: Page) {
+    const PART: usize = 256;
+    let mut part = [0; PART];
+    for at in (0..PAGE).step_by(PART) {
+        part.copy_from_slice(pool.bytes(from, at, PART));
+        pool.bytes_mut(to, at, PART).copy_from_slice(&part);
+    }
+}
