@@ -19,6 +19,8 @@ pub(crate) const PAGE64: u64 = PAGE as u64;
 static ZEROES: [u8; 4 * PAGE] = [0; 4 * PAGE];
 /// Longest run of pages that is filled by one copy from the caller.
 const RUN: usize = 64;
+/// Most pages that `vm` takes back at once.
+const RETIRED: Page = 512;
 /// Seconds after which a read is noted although nothing was written since (relatime).
 const DAY: i64 = 24 * 60 * 60;
 
@@ -72,6 +74,27 @@ fn addresses<M: Memory>(file: &File, pool: &Pool<M>, first: u64, to: u64) -> Opt
     Some(list)
 }
 
+/// Parts of `first..to` with pages in them, one after the other: a part has no long holes, and is not too long for one call to `vm`.
+fn parts(file: &File, first: u64, to: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
+    const PART: u64 = 512;
+    const LONGEST: u64 = 32 * PART;
+    let mut at = first;
+    core::iter::from_fn(move || {
+        let from = file.content.next_page(at).filter(|&index| index < to)?;
+        let mut end = from + PART;
+        let near = |end| {
+            file.content
+                .next_page(end)
+                .is_some_and(|next| next < end + PART)
+        };
+        while end - from < LONGEST && near(end) {
+            end += PART;
+        }
+        at = end;
+        Some((from, end.min(to)))
+    })
+}
+
 /// Pages `first..to` are others than they were, and the file has `pages`: its memory objects follow, and so does whoever has the file mapped. An object that cannot follow (a program that runs
 /// is not cut; no memory) is for the mappings that exist only: they go on seeing what was there.
 #[cold]
@@ -98,16 +121,47 @@ pub(crate) fn change_objects<M: Memory>(
     }
 }
 
+/// The same where pages came and none went: what takes time is what is there, however long the holes are.
+#[cold]
+fn add_to_objects<M: Memory>(
+    file: &mut File,
+    pool: &mut Pool<M>,
+    cx: &mut Context,
+    (first, to): (u64, u64),
+    pages: u64,
+) {
+    let mut at = first;
+    change_objects(file, pool, cx, (0, 0), pages);
+    while file.has_objects() {
+        let next = parts(file, at, to.min(pages)).next();
+        let Some((from, end)) = next else {
+            return;
+        };
+        change_objects(file, pool, cx, (from, end), pages);
+        at = end;
+    }
+}
+
 /// Drop the pages with indices from `from` up to and without `to`.
 pub(crate) fn drop_pages<M: Memory>(file: &mut File, pool: &mut Pool<M>, from: u64, to: u64) {
-    let shared = file.shared;
-    file.content.take(from, to, |page| {
-        if shared {
-            pool.retire(page);
-        } else {
-            pool.free(page);
+    if file.shared {
+        // Neighbours go in one call to `vm`, and not so many that it takes long.
+        let mut run: Option<(Page, Page)> = None;
+        file.content.take(from, to, |page| match &mut run {
+            Some((first, last)) if page + 1 == *first && *last - page < RETIRED => *first = page,
+            Some((first, last)) if page == *last + 1 && page - *first < RETIRED => *last = page,
+            _ => {
+                if let Some((first, last)) = run.replace((page, page)) {
+                    pool.retire(first, last);
+                }
+            }
+        });
+        if let Some((first, last)) = run {
+            pool.retire(first, last);
         }
-    });
+    } else {
+        file.content.take(from, to, |page| pool.free(page));
+    }
     if file.content.count() == 0 {
         file.shared = file.has_objects();
     }
@@ -340,8 +394,7 @@ impl<M: Memory> Tmpfs<M> {
         let pages = inode.size.div_ceil(PAGE64);
         if (made || pages != old.div_ceil(PAGE64)) && file.has_objects() {
             let first = (offset / PAGE64).min(old.div_ceil(PAGE64));
-            let to = end.div_ceil(PAGE64).min(file.content.end());
-            change_objects(file, pool, cx, (first, to), pages);
+            add_to_objects(file, pool, cx, (first, end.div_ceil(PAGE64)), pages);
         }
         if let (0, Some(failure)) = (done, problem) {
             return Err(failure);
@@ -363,19 +416,15 @@ impl<M: Memory> Tmpfs<M> {
         let (file, pool, old) = self.file(node)?;
         no_holes_before(file, pool, cx, *old, size)?;
         let pages = size.div_ceil(PAGE64);
-        let mut changed = (pages, pages);
         if size < *old {
             drop_pages(file, pool, pages, u64::MAX);
             pool.settle(cx);
             zero_tail(file, pool, size);
-        } else if size > *old {
-            if file.shared {
-                zero_tail(file, pool, *old);
-            }
-            changed = (*old / PAGE64, pages.min(file.content.end()));
+        } else if size > *old && file.shared {
+            zero_tail(file, pool, *old);
         }
         if size != *old && file.has_objects() {
-            change_objects(file, pool, cx, changed, pages);
+            add_to_objects(file, pool, cx, (*old / PAGE64, pages), pages);
         }
         *old = size;
         Ok(())
@@ -419,9 +468,8 @@ impl<M: Memory> Tmpfs<M> {
                 }
                 let pages = size.div_ceil(PAGE64);
                 if file.has_objects() {
-                    let first = (offset.min(old) / PAGE64).min(pages);
-                    let to = end.div_ceil(PAGE64).min(file.content.end());
-                    change_objects(file, pool, cx, (first, to), pages);
+                    let first = offset.min(old) / PAGE64;
+                    add_to_objects(file, pool, cx, (first, end.div_ceil(PAGE64)), pages);
                 }
                 filled?;
             }
@@ -470,33 +518,41 @@ impl<M: Memory> Tmpfs<M> {
         let (file, pool, size) = self.file(node)?;
         // Pages past the end fault; an object is made with one page at least.
         let pages = size.div_ceil(PAGE64);
+        let end = offset.saturating_add(length).div_ceil(PAGE64);
         if shared_writable {
             refuse(file, seal::WRITE | seal::FUTURE_WRITE)?;
-            let end = offset.saturating_add(length).div_ceil(PAGE64);
             file.written_to = file.written_to.max(end);
             fill_holes(file, pool, cx, offset / PAGE64, end.min(pages))?;
         }
         let place = usize::from(shared_writable);
         if shared_writable && file.has_objects() {
             // What was a hole is none any more.
-            let first = (offset / PAGE64).min(pages);
-            let to = file.content.end();
-            change_objects(file, pool, cx, (first, to), pages);
+            add_to_objects(file, pool, cx, (offset / PAGE64, end), pages);
         }
         if let Some(portal) = file.objects[place] {
             return Ok((portal, pages.max(1)));
         }
-        let list = addresses(file, pool, 0, pages.max(1)).ok_or(Failure::Errno(ENOMEM))?;
+        // A file that is short or has no long holes in one call, others in parts.
+        let short = match parts(file, 0, pages).next() {
+            Some((from, end)) if from < 512 => end,
+            _ => 1,
+        };
+        let list = addresses(file, pool, 0, short).ok_or(Failure::Errno(ENOMEM))?;
         let portal = pool
             .memory()
             .object(&list, shared_writable)
             .map_err(|_| Failure::Errno(ENOMEM))?;
+        let other = file.objects[1 - place].take();
         file.objects[place] = Some(portal);
         file.shared = true;
-        if pages == 0 {
-            change_objects(file, pool, cx, (0, 0), 0);
+        if pages != short {
+            add_to_objects(file, pool, cx, (short, u64::MAX), pages);
         }
-        Ok((portal, pages.max(1)))
+        file.objects[1 - place] = other;
+        match file.objects[place] {
+            Some(portal) => Ok((portal, pages.max(1))),
+            None => fail(ENOMEM),
+        }
     }
 
     /// Fill a new file with bytes that are in memory (at start-up).

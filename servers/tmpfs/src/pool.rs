@@ -227,16 +227,20 @@ impl<M: Memory> Pool<M> {
         }
     }
 
-    /// A page is no longer used here, but may still be mapped somewhere: its frame must not be used again.
-    pub fn retire(&mut self, page: Page) {
-        self.owe(page);
-        if self.is_archive(page) {
-            // Its frame cannot be exchanged; the page is lost until the next boot.
+    /// Pages from `first` up to and with `last` are no longer used here, but may still be mapped somewhere: their frames must not be used again.
+    pub fn retire(&mut self, first: Page, last: Page) {
+        for page in first..=last {
+            self.owe(page);
+        }
+        // Frames of the archive cannot be exchanged; such pages are lost until the next boot.
+        let first = first.max(self.first);
+        if first > last {
             return;
         }
-        let start = (page - self.first) as usize * PAGE;
-        self.memory.release(&mut self.arena[start..start + PAGE]);
-        self.cold.push(page);
+        let start = (first - self.first) as usize * PAGE;
+        let end = (last + 1 - self.first) as usize * PAGE;
+        self.memory.release(&mut self.arena[start..end]);
+        self.cold.extend(first..=last);
     }
 
     /// Give half of the warm pages back.

@@ -26,6 +26,10 @@ use cairn_rt::Portal;
 #[derive(Default)]
 struct FakeMemory {
     populated: usize,
+    /// Pages of each call that told what objects have.
+    told: Vec<usize>,
+    /// Pages of each call that gave some back.
+    released: Vec<usize>,
     exhausted: bool,
     objects: Vec<(Vec<u64>, bool)>,
     /// Changes are refused: a program runs.
@@ -45,13 +49,15 @@ impl Memory for FakeMemory {
     fn release(&mut self, pages: &mut [u8]) {
         pages.fill(0xdd);
         self.populated -= pages.len() / PAGE;
+        self.released.push(pages.len() / PAGE);
     }
 
     fn object(&mut self, addresses: &[u8], shared: bool) -> Result<Portal, Error> {
-        let addresses = addresses
+        let addresses: Vec<u64> = addresses
             .chunks(8)
             .map(|word| u64::from_le_bytes(word.try_into().unwrap()))
             .collect();
+        self.told.push(addresses.len());
         self.objects.push((addresses, shared));
         Ok(Portal(500 + self.objects.len() as u32))
     }
@@ -62,11 +68,13 @@ impl Memory for FakeMemory {
 
     fn change(&mut self, object: Portal, first: u64, addresses: &[u8], pages: u64) -> bool {
         let (list, _) = &mut self.objects[object.0 as usize - 501];
-        if self.busy {
-            return false;
-        }
         let end = first + addresses.len() as u64 / 8;
         assert!(end <= pages);
+        self.told.push(addresses.len() / 8);
+        // `vm` has a limit, too.
+        if self.busy || end > 1 << 24 {
+            return false;
+        }
         // What lies behind is not there; a hostile length is no reason to keep a list of it.
         let length = (list.len() as u64).max(end).max(pages.min(1 << 20));
         list.resize(length.min(pages) as usize, 0);
@@ -1057,6 +1065,58 @@ fn memory_objects() {
     assert_eq!(b.result(r, &[fs::MMAP, 0, 1, 1], b""), -EACCES);
     let w = b.open(b"g", o::WRONLY, 0).unwrap();
     assert_eq!(b.result(w, &[fs::MMAP, 0, 1, 0], b""), -EACCES);
+}
+
+#[test]
+fn a_mapping_of_a_file_with_long_holes_costs_what_is_there() {
+    const LAST: u64 = (1 << 22) - 1;
+    let mut b = fs_();
+    let f = create(&mut b, b"f");
+    for index in [0, 70_000, 70_001, 70_600, LAST] {
+        assert_eq!(write_at(&mut b, f, index * PAGE as u64, b"x"), 1);
+    }
+    for (number, shared) in [(0, 0), (1, 1)] {
+        b.server.pool.memory().told.clear();
+        let answer = b.call(f, &[fs::MMAP, 0, PAGE as u64, shared], b"", 0);
+        assert_eq!(answer.unwrap().result(), 1 << 22);
+        let memory = b.server.pool.memory();
+        assert!(
+            memory.told.iter().sum::<usize>() < 2 * 2048,
+            "{:?}",
+            memory.told
+        );
+        let there = |(index, address): (usize, &u64)| (*address != 0).then_some(index as u64);
+        let list = memory.objects[number].0.iter().enumerate();
+        let found: Vec<u64> = list.filter_map(there).collect();
+        assert_eq!(found, [0, 70_000, 70_001, 70_600, LAST]);
+    }
+    // What comes later is told alone, to both.
+    b.server.pool.memory().told.clear();
+    assert_eq!(write_at(&mut b, f, 2_000_000 * PAGE as u64, b"x"), 1);
+    let memory = b.server.pool.memory();
+    assert!(memory.told.iter().sum::<usize>() <= 2, "{:?}", memory.told);
+    assert!(memory.objects.iter().all(|(list, _)| list[2_000_000] != 0));
+}
+
+#[test]
+fn a_mapped_files_pages_go_back_many_at_once() {
+    const PAGES: u64 = 1200;
+    let mut b = fs_();
+    let f = create(&mut b, b"f");
+    let chunk = [1; 16 * PAGE];
+    for at in (0..PAGES).step_by(16) {
+        let offset = at * PAGE as u64;
+        assert_eq!(write_at(&mut b, f, offset, &chunk), chunk.len() as i64);
+    }
+    let answer = b.call(f, &[fs::MMAP, 0, PAGE as u64, 0], b"", 0).unwrap();
+    assert_eq!(answer.result(), PAGES as i64);
+    assert_eq!(unlink(&mut b, b"f"), 0);
+    b.server.pool.memory().released.clear();
+    b.close(f);
+    let released = &b.server.pool.memory().released;
+    assert_eq!(released.iter().sum::<usize>(), PAGES as usize);
+    assert!(released.len() <= 4, "{released:?}");
+    assert!(released.iter().all(|count| *count <= 512), "{released:?}");
 }
 
 /// Every memory object has the file's pages, and which of them are none (0).
