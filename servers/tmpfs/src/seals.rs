@@ -98,7 +98,8 @@ impl<M: Memory> Tmpfs<M> {
             let old = file.content.get(index);
             let (page, _) = new_page(pool, cx)?;
             copy_page(pool, old, page);
-            file.content.take(index, index + 1, |old| pool.retire(old));
+            file.content
+                .take(index, index + 1, |old| pool.retire(old, old));
             file.content.set(index, page);
             at = index + 1;
         }
