@@ -36,6 +36,8 @@ pub struct Attributes {
     names: usize,
     /// The one that gives capabilities is among them.
     pub raises: bool,
+    /// A write has more to look at than memory: that, or seals.
+    pub asks: bool,
 }
 
 impl Attributes {
@@ -43,6 +45,7 @@ impl Attributes {
         list: Vec::new(),
         names: 0,
         raises: false,
+        asks: false,
     };
 
     fn find(&self, name: &[u8]) -> Result<usize, usize> {
@@ -147,6 +150,7 @@ impl<M: Memory> Tmpfs<M> {
         }
         if name == capability::ATTRIBUTE {
             attributes.raises = value.is_some();
+            attributes.asks |= attributes.raises;
         }
         inode.ctime = now;
         if let Some(old) = old {

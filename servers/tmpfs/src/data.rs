@@ -4,7 +4,7 @@
 
 use crate::inode::{File, Inode, Kind, Time};
 use crate::pool::{Full, Memory, Page, Pool, PAGE};
-use crate::seals::{refuse, unsealed_length, LENGTHENING};
+use crate::seals::refuse;
 use crate::server::{charge, fail, now, Tmpfs};
 use alloc::vec::Vec;
 use cairn_idl::errno::*;
@@ -285,6 +285,7 @@ impl<M: Memory> Tmpfs<M> {
     }
 
     /// Take `length` bytes from the caller. Without memory for all of it, what fits.
+    #[inline(always)]
     pub(crate) fn write_file(
         &mut self,
         cx: &mut Context,
@@ -293,19 +294,14 @@ impl<M: Memory> Tmpfs<M> {
         length: usize,
     ) -> Answer<usize> {
         let time = now(cx);
+        let end = offset + length as u64;
         let inode = self.inodes.get_mut(node).ok_or(Failure::Errno(EIO))?;
-        if inode.attributes.raises {
-            self.drop_capabilities(cx, node);
-            return self.write_file(cx, node, offset, length);
+        if inode.attributes.asks {
+            return self.write_asking(cx, node, offset, length);
         }
         let Kind::File(file) = &mut inode.kind else {
             return fail(EINVAL);
         };
-        let length = match file.seals & LENGTHENING {
-            0 => length,
-            _ => unsealed_length(file.seals, inode.size, offset, length)?,
-        };
-        let end = offset + length as u64;
         let pool = &mut self.pool;
         if offset > inode.size {
             no_holes_before(file, pool, cx, inode.size, offset)?;

@@ -13,8 +13,8 @@ use cairn_resmgr::Context;
 
 const WRITES: u64 = seal::WRITE | seal::FUTURE_WRITE;
 const ALL: u64 = seal::SEAL | seal::SHRINK | seal::GROW | WRITES;
-/// A file with one of these wants [`unsealed_length`] before it is written.
-pub(crate) const LENGTHENING: u8 = (WRITES | seal::GROW) as u8;
+/// A file with one of these is written by [`Tmpfs::write_asking`].
+const LENGTHENING: u8 = (WRITES | seal::GROW) as u8;
 
 /// Not if the file has one of these seals.
 #[inline(always)]
@@ -26,8 +26,7 @@ pub(crate) fn refuse(file: &File, seals: u64) -> Answer<()> {
 }
 
 /// How much of a write a sealed file of this size takes. (Linux writes page by page: what ends behind the end is not written from its page on.)
-#[cold]
-pub(crate) fn unsealed_length(seals: u8, size: u64, offset: u64, length: usize) -> Answer<usize> {
+fn unsealed_length(seals: u8, size: u64, offset: u64, length: usize) -> Answer<usize> {
     let end = offset + length as u64;
     let to = match end <= size {
         true => end,
@@ -52,6 +51,30 @@ impl<M: Memory> Tmpfs<M> {
         }
     }
 
+    /// A write to a file that has seals, or had capabilities until now: what the seals leave of it.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn write_asking(
+        &mut self,
+        cx: &mut Context,
+        node: u32,
+        offset: u64,
+        length: usize,
+    ) -> Answer<usize> {
+        self.drop_capabilities(cx, node);
+        let (file, _, size) = self.file(node)?;
+        let sealed = file.seals & LENGTHENING != 0;
+        let length = match sealed {
+            true => unsealed_length(file.seals, *size, offset, length)?,
+            false => length,
+        };
+        self.inode_mut(node)?.attributes.asks = false;
+        let written = self.write_file(cx, node, offset, length);
+        let attributes = &mut self.inode_mut(node)?.attributes;
+        attributes.asks = sealed || attributes.raises;
+        written
+    }
+
     pub(crate) fn seals(&mut self, node: u32) -> Answer<u32> {
         let (file, ..) = self.file(node)?;
         Ok(match file.sealable {
@@ -71,7 +94,11 @@ impl<M: Memory> Tmpfs<M> {
         if seals & !u64::from(file.seals) & seal::WRITE != 0 {
             self.end_writing(cx, node)?;
         }
-        self.file(node)?.0.seals |= seals as u8;
+        let file = self.file(node)?.0;
+        file.seals |= seals as u8;
+        if file.seals & LENGTHENING != 0 {
+            self.inode_mut(node)?.attributes.asks = true;
+        }
         Ok(())
     }
 
