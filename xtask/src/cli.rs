@@ -244,7 +244,8 @@ pub struct Machine {
     /// Put a file or folder of the host into the guest (repeatable)
     #[arg(long = "add", value_name = "HOSTPATH:GUESTPATH", value_parser = pair)]
     pub add: Vec<Pair>,
-    /// Show a folder of this computer in the guest at GUESTDIR, to read and to write, without the network; what either side changes the other sees at once (at most 2)
+    /// Show a folder of this computer in the guest at GUESTDIR, to read and to write, without the network; what either side changes the other sees at once
+    /// (at most 2)
     #[arg(long = "share", value_name = "HOSTDIR:GUESTDIR", value_parser = pair)]
     pub shares: Vec<Pair>,
     /// Attach a file as a disk, /dev/vda and so on (behind that of the root, if it is on one): raw, or QEMU's qcow2 (repeatable)

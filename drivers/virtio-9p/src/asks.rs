@@ -1,6 +1,7 @@
 //! What was asked of the other side, and for whom.
 //!
-//! The framework runs a request again from its beginning each time that something came which it waited for. What it asked before is remembered until it is answered ([`Asks::ask`]): it gets the same answers in the same order, so nothing is done twice, and
+//! The framework runs a request again from its beginning each time that something came which it waited for. What it asked before is remembered until it is
+//! answered ([`Asks::ask`]): it gets the same answers in the same order, so nothing is done twice, and
 //! goes on from there. So every request waits for itself only, however slow the other side is.
 
 use alloc::collections::{BTreeMap, VecDeque};

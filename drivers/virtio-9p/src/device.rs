@@ -1,4 +1,5 @@
-//! The device: one queue, whose requests are a message out and room for the answer. Both lie in the driver's own memory, a piece of it for each tag, so the device reaches nothing else.
+//! The device: one queue, whose requests are a message out and room for the answer. Both lie in the driver's own memory, a piece of it for each tag, so the
+//! device reaches nothing else.
 
 use crate::asks::Wire;
 use alloc::vec;

@@ -1,4 +1,5 @@
-//! What is left to a successor besides the framework's own ([`cairn_resmgr::Keepsake`]): which files were open, by path, and what told each apart, so that another file that has the path by then is not taken for it.
+//! What is left to a successor besides the framework's own ([`cairn_resmgr::Keepsake`]): which files were open, by path, and what told each apart, so that
+//! another file that has the path by then is not taken for it.
 //!
 //! A record's first word says that it is one. It is written last and taken away first; what makes no sense is no record.
 

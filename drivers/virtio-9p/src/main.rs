@@ -1,4 +1,5 @@
-//! The component: the device found and set up ([`cairn_device::start`] names its portals), the host's folder attached, then the loop. Further portals: `proc`, `event`, `pipe`. Arguments: `prefix=`, `st_dev=`.
+//! The component: the device found and set up ([`cairn_device::start`] names its portals), the host's folder attached, then the loop. Further portals:
+//! `proc`, `event`, `pipe`. Arguments: `prefix=`, `st_dev=`.
 #![no_std]
 #![no_main]
 #![forbid(unsafe_code)]

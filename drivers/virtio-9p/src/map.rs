@@ -1,4 +1,5 @@
-//! Files that programs have mapped, privately or to be read: their pages in the [one cache](cairn_cache), which are read when they are touched. A file is in it only while it is mapped; what the guest writes to it takes its pages out, so they are read anew.
+//! Files that programs have mapped, privately or to be read: their pages in the [one cache](cairn_cache), which are read when they are touched. A file is in
+//! it only while it is mapped; what the guest writes to it takes its pages out, so they are read anew.
 
 use crate::node::Index;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -175,7 +176,8 @@ impl<M: Medium> Maps<M> {
         ended
     }
 
-    /// Pages that programs wait for are shown if they are there. Those that are not are to be read: `begin` is told whose, by which token, from which byte on, how many; false: not now. `pages`: how many a node's file has.
+    /// Pages that programs wait for are shown if they are there. Those that are not are to be read: `begin` is told whose, by which token, from which byte
+    /// on, how many; false: not now. `pages`: how many a node's file has.
     pub fn run(
         &mut self,
         mut pages: impl FnMut(Index) -> u64,

@@ -1,4 +1,5 @@
-//! Files that somebody asked for. A node has a number that no other one gets after it; what tells files apart on the other side is their `path` (there an inode).
+//! Files that somebody asked for. A node has a number that no other one gets after it; what tells files apart on the other side is their `path` (there an
+//! inode).
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;

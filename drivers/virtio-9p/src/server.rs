@@ -1,4 +1,5 @@
-//! What the framework asks for, by asking the other side. Nothing of files is kept here but numbers and attributes as they were seen last, so what the host changes is seen at once.
+//! What the framework asks for, by asking the other side. Nothing of files is kept here but numbers and attributes as they were seen last, so what the host
+//! changes is seen at once.
 
 use crate::asks::{errno, Asks, Wire};
 use crate::left::Left;
@@ -74,6 +75,15 @@ fn fail<T>(number: i64) -> Answer<T> {
 
 fn read<'a, R>(body: &'a [u8], read: impl FnOnce(&'a [u8]) -> Result<R, Trouble>) -> Answer<R> {
     read(body).map_err(errno)
+}
+
+/// Nothing is at hand without the host's answer (RWF_NOWAIT; as Linux's client).
+fn may_wait(cx: &Context) -> Answer<()> {
+    const NOWAIT: u64 = 8;
+    match cx.request.words[2] & NOWAIT {
+        0 => Ok(()),
+        _ => fail(EOPNOTSUPP),
+    }
 }
 
 /// Linux's encoding of the host, which is the same.
@@ -397,7 +407,12 @@ impl<W: Wire, M: Medium> Share<W, M> {
         let from = self.file(index)?;
         let file = self.walk(cx, from, &[])?;
         let body = self.ask(cx, || Ask::open(file, (flags & KEPT) as u32))?;
-        read(&body, answer::qid)?;
+        let opened = read(&body, answer::qid)?;
+        // Somebody may have put another file there since the rights of this one were looked at.
+        if opened.path != self.node(index)?.about.qid.path {
+            self.asks.end(file);
+            return fail(ESTALE);
+        }
         Ok(file)
     }
 
@@ -446,8 +461,8 @@ impl<W: Wire, M: Medium> Share<W, M> {
                 Ok(())
             }
             Err(failure @ Failure::Wait(_)) => Err(failure),
-            Err(_) => {
-                self.owners_stay = true;
+            Err(failure) => {
+                self.owners_stay |= matches!(failure, Failure::Errno(EPERM | EOPNOTSUPP));
                 Ok(())
             }
         }
@@ -719,12 +734,17 @@ impl<W: Wire, M: Medium> Server for Share<W, M> {
         if matches!(mode & s::IFMT, s::IFCHR | s::IFBLK) {
             return fail(EPERM);
         }
-        self.ask(cx, || match mode & s::IFMT {
+        let body = self.ask(cx, || match mode & s::IFMT {
             s::IFDIR => Ask::directory(folder, name, mode & 0o7777, gid),
             s::IFLNK => Ask::symlink(folder, name, new.target, gid),
             _ => Ask::node(folder, name, mode, gid),
         })?;
+        let made = read(&body, answer::qid)?;
         let index = self.find(cx, dir, name)?;
+        // Another file has the name by now: it is nobody's to give away.
+        if made.path != self.node(index)?.about.qid.path {
+            return fail(ESTALE);
+        }
         self.give(cx, index, new)?;
         Ok(index)
     }
@@ -827,6 +847,7 @@ impl<W: Wire, M: Medium> Server for Share<W, M> {
         offset: u64,
         length: usize,
     ) -> Answer<Data<'a>> {
+        may_wait(cx)?;
         self.enter(cx);
         let file = Share::opened(self, cx, handle)?;
         let token = cx.request.token;
@@ -835,7 +856,7 @@ impl<W: Wire, M: Medium> Server for Share<W, M> {
             let parts = self.parts(done, length, WINDOW);
             if self.asks.parts(token) == 0 {
                 if parts.is_empty() {
-                    return Ok(Data { done, rest: &[] });
+                    return Ok(Data::stored(done));
                 }
                 for (at, bytes) in parts {
                     let ask = Ask::read(file, offset + at as u64, bytes as u32);
@@ -863,7 +884,7 @@ impl<W: Wire, M: Medium> Server for Share<W, M> {
                 }
             }
             if ended {
-                return Ok(Data { done, rest: &[] });
+                return Ok(Data::stored(done));
             }
             cx.progress = done as u64;
         }
@@ -876,6 +897,7 @@ impl<W: Wire, M: Medium> Server for Share<W, M> {
         offset: u64,
         length: usize,
     ) -> Answer<usize> {
+        may_wait(cx)?;
         self.enter(cx);
         let file = Share::opened(self, cx, handle)?;
         let token = cx.request.token;

@@ -85,8 +85,11 @@ pub fn follow(packet: &[u8]) -> Chain {
         };
     }
     match piece.offset == 0 && !piece.more {
-        // The only piece of its packet (RFC 6946).
-        true => walk(packet, piece.protocol, piece.at, piece.at + FRAGMENT),
+        // The only piece of its packet (RFC 6946). No piece is cut again.
+        true => match walk(packet, piece.protocol, piece.at, piece.at + FRAGMENT) {
+            Chain::Piece(_) => Chain::Drop,
+            rest => rest,
+        },
         false => chain,
     }
 }
@@ -309,6 +312,9 @@ mod tests {
         behind_options[48] = 17;
         assert_eq!(follow(&behind_options), problem(3, 0));
         assert!(matches!(follow(&piece(0, true, 17, 8)), Chain::Piece(_)));
+        let mut twice = piece(0, false, PIECE, 16);
+        twice[50] = 1;
+        assert_eq!(follow(&twice), Chain::Drop);
         // The only one is no piece.
         assert!(matches!(
             follow(&piece(0, false, 17, 8)),

@@ -1,6 +1,7 @@
 //! Packets that come in pieces (IPv4: RFC 791, 3.2; IPv6: RFC 8200, 4.5), put together within an account.
 //!
-//! Pieces that overlap end the packet, as RFC 8200 asks for of IPv6 and Linux does of both. When the account is full the oldest packet goes: who sends pieces without end harms packets in pieces, and nothing else.
+//! Pieces that overlap end the packet, as RFC 8200 asks for of IPv6 and Linux does of both. When the account is full the oldest packet goes: who sends pieces
+//! without end harms packets in pieces, and nothing else.
 
 use crate::extensions::{end, follow, Chain, FRAGMENT, IPV6};
 use crate::{NEVER, SECOND};

@@ -1,6 +1,8 @@
-//! The messages of 9P2000.L as a client sends ([`ask`]) and reads ([`answer`]) them. What a server answers is not believed: whatever its bytes are, reading them gives a value or [`Trouble`], never a panic, and nothing behind their end.
+//! The messages of 9P2000.L as a client sends ([`ask`]) and reads ([`answer`]) them. What a server answers is not believed: whatever its bytes are, reading
+//! them gives a value or [`Trouble`], never a panic, and nothing behind their end.
 //!
-//! A message is its length (4 bytes, its own included), kind (1), tag (2), and a body; numbers are little-endian, texts and names have their length (2) before them. The protocol has no standard; it is as the Linux client and QEMU's server speak it.
+//! A message is its length (4 bytes, its own included), kind (1), tag (2), and a body; numbers are little-endian, texts and names have their length (2)
+//! before them. The protocol has no standard; it is as the Linux client and QEMU's server speak it.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 

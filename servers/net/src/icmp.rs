@@ -109,8 +109,11 @@ impl Net {
             _ => return,
         };
         // Of a packet in pieces the first is quoted, with its fragment header.
-        let (number, start) = match (rest.get(6), rest.get(IPV6)) {
-            (Some(&extensions::PIECE), Some(number)) => (*number, IPV6 + extensions::FRAGMENT),
+        let (number, start) = match (rest.get(6), rest.get(IPV6..IPV6 + 4)) {
+            (Some(&extensions::PIECE), Some([number, _, 0, 0 | 1])) => {
+                (*number, IPV6 + extensions::FRAGMENT)
+            }
+            (Some(&extensions::PIECE), _) => return,
             (Some(number), _) => (*number, IPV6),
             _ => return,
         };

@@ -123,7 +123,7 @@ pub(crate) fn change_objects<M: Memory>(
 
 /// The same where pages came and none went: what takes time is what is there, however long the holes are.
 #[cold]
-fn add_to_objects<M: Memory>(
+pub(crate) fn add_to_objects<M: Memory>(
     file: &mut File,
     pool: &mut Pool<M>,
     cx: &mut Context,

@@ -1,8 +1,9 @@
 //! Seals of a file (fcntl's F_ADD_SEALS): what can never happen to it any more. Who gets such a file from somebody need not trust him.
 //!
-//! A file that can be written no more has no page that anybody could still write: not by a mapping, nor by a memory object that was kept, nor by a loan to a device.
+//! A file that can be written no more has no page that anybody could still write: not by a mapping, nor by a memory object that was kept, nor by a loan to a
+//! device.
 
-use crate::data::{change_objects, new_page, PAGE64};
+use crate::data::{add_to_objects, new_page, PAGE64};
 use crate::inode::{File, Kind};
 use crate::pool::{Memory, Page, Pool, PAGE};
 use crate::server::{fail, Tmpfs};
@@ -121,22 +122,30 @@ impl<M: Memory> Tmpfs<M> {
         }
         // It was mapped: others may still reach its pages (a mapping that could not follow, a loan). It gets new ones.
         let mut at = 0;
+        let mut result = Ok(());
         while let Some(index) = file.content.next_page(at) {
             let old = file.content.get(index);
-            let (page, _) = new_page(pool, cx)?;
+            let page = match new_page(pool, cx) {
+                Ok((page, _)) => page,
+                Err(failure) => {
+                    result = Err(failure);
+                    break;
+                }
+            };
             copy_page(pool, old, page);
             file.content
                 .take(index, index + 1, |old| pool.retire(old, old));
             file.content.set(index, page);
             at = index + 1;
+            // What is given back pays for what comes.
+            pool.settle(cx);
         }
-        pool.settle(cx);
         let pages = size.div_ceil(PAGE64);
         let readers = file.objects[0].is_some();
         if readers {
-            let to = pages.min(file.content.end());
-            change_objects(file, pool, cx, (0, to), pages);
+            add_to_objects(file, pool, cx, (0, pages), pages);
         }
+        result?;
         // Readers that could not follow would see what others write.
         if readers && file.objects[0].is_none() {
             return fail(EBUSY);

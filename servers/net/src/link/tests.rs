@@ -716,6 +716,14 @@ fn wrong_headers_of_ipv6_are_told() {
     (odd[42], odd[41]) = (0, 0);
     game.arrive(MAC, Kind::Ipv6, &odd);
     assert_eq!(told6(&mut game, &odd), None, "what it carries is not known");
+    // To a group only what its sender must hear of.
+    let all = cairn_ethernet::autoconf::ALL_NODES;
+    for (kind, expected) in [(0x9e, Some((4, 2, 42, true))), (0xde, None)] {
+        let mut packet = with(60, &[&[58, 0, kind, 4, 0, 0, 0, 0], &echo[40..]].concat());
+        packet[24..40].copy_from_slice(&all);
+        game.arrive(frame::group_v6(all), Kind::Ipv6, &packet);
+        assert_eq!(told6(&mut game, &packet), expected, "{kind}");
+    }
     let mut first = pieces[0].clone();
     first.pop();
     first[5] -= 1;
