@@ -841,7 +841,12 @@ int main(int argc, char **argv) {
     if (own.grouped) {
         snprintf(path, sizeof path, "%s/victim", groups), remove_groups(path);
         snprintf(path, sizeof path, "%s/foe", groups), remove_groups(path);
-        if (umount(groups) != 0) {
+        /* What the dead had open is closed a bit at a time. */
+        int unmounted = -1;
+        for (int i = 0; i < 200 && (unmounted = umount(groups)) != 0 && errno == EBUSY; i++) {
+            rest(20);
+        }
+        if (unmounted != 0) {
             fprintf(stderr, "the groups cannot be unmounted: %s\n", strerror(errno));
         }
     }

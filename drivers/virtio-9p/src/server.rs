@@ -949,7 +949,12 @@ impl<W: Wire, M: Medium> Server for Share<W, M> {
             }
             let end = offset + done as u64;
             let node = self.node(handle.node)?;
+            let grows = end > node.about.size;
             (node.about.size, node.seen) = (node.about.size.max(end), 0);
+            // Who has the file mapped reaches the new pages, if there is memory for them.
+            if let Some(file) = node.mapped.filter(|_| grows) {
+                let _ = self.maps.resize(file, end.div_ceil(PAGE64));
+            }
             // What is appended is where the other side has its end.
             let (from, to) = if appends {
                 (0, u64::MAX)
@@ -986,7 +991,10 @@ impl<W: Wire, M: Medium> Server for Share<W, M> {
                 b"." => own,
                 b".." => above,
                 name if answer::is_name(name) => entry.qid.path,
-                _ => continue,
+                _ => {
+                    at = entry.next;
+                    continue;
+                }
             };
             let mode = u32::from(entry.kind & 15) << 12;
             if !into.add(ino, entry.next, mode, entry.name) {

@@ -569,6 +569,10 @@ fn mapped_files_are_read_when_they_are_touched() {
     assert_eq!(touch(&mut b, object, 0).unwrap()[4..8], *b"here");
     assert_eq!(result(&mut b, file, &[fs::TRUNCATE, 6], b""), 0);
     assert_eq!(touch(&mut b, object, 0).unwrap()[4..9], *b"he\0\0\0");
+    // A file that grows has its new pages, too.
+    let far = [fs::WRITE, 3 * PAGE as u64];
+    assert_eq!(result(&mut b, file, &far, b"more"), 4);
+    assert_eq!(touch(&mut b, object, 3).unwrap()[..5], *b"more\0");
     // What the host writes, when it is mapped the next time.
     host.0.borrow_mut().inodes[inode].data = b"other bytes".to_vec();
     assert_eq!(map(&mut b, file), object);

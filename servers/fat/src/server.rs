@@ -454,7 +454,7 @@ impl<L: Lines> Server for Fat<L> {
         let mut buffer = core::mem::take(&mut self.buffer);
         let outcome = self.copy_out(cx, handle.node, offset, length, &mut buffer);
         self.buffer = buffer;
-        outcome.map(|done| Data::stored(done))
+        outcome.map(Data::stored)
     }
 
     fn write(
