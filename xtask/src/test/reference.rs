@@ -14,7 +14,7 @@ use std::path::PathBuf;
 const VERSION: &str = "2";
 
 /// Programs that one machine runs.
-const AT_ONCE: usize = 100;
+const AT_ONCE: usize = 60;
 /// This one changes limits and priorities of others, the first process included: the machine is not used any more.
 const DISTURBS: &str = "/random-calls";
 
