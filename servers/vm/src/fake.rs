@@ -227,6 +227,10 @@ impl Nucleus for Machine {
         Ok(())
     }
 
+    fn has_ended(&mut self, domain: u32) -> bool {
+        !self.domains[&domain].alive
+    }
+
     fn destroy(&mut self, domain: u32) {
         let id = self.domains[&domain].id;
         if self.domains[&domain].alive {

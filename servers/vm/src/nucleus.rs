@@ -53,6 +53,8 @@ pub trait Nucleus: Hardware + dmar::Physical {
     fn space_create(&mut self, badge: u64, writable_code: bool) -> Result<u32, Error>;
     fn domain_create(&mut self, space: u32) -> Result<(u32, Id), Error>;
     fn set_space(&mut self, domain: u32, space: u32) -> Result<(), Error>;
+    /// Whether a domain has no threads any more, or is gone.
+    fn has_ended(&mut self, domain: u32) -> bool;
     /// Destroy a domain for good.
     fn destroy(&mut self, domain: u32);
     fn grow_table(&mut self, domain: u32) -> Result<(), Error>;

@@ -287,7 +287,7 @@ impl<N: Nucleus> Vm<N> {
         }
         self.no_successor(handle);
         // A predecessor's portals may be gone before its successor has its own.
-        if !self.pagers.has_ended(maker) && !inherited {
+        if !self.leaves_a_successor(maker) && !inherited {
             // From now on nobody changes it.
             if let Some(object) = self.objects.get_mut(number as usize) {
                 object.maker = NOBODY;

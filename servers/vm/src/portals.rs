@@ -253,6 +253,11 @@ impl Nucleus for Portals {
             .map(|_| ())
     }
 
+    fn has_ended(&mut self, target: u32) -> bool {
+        let told = Portal(target).service(domain::INFO, &[]);
+        told.map_or(true, |[_, threads, ..]| threads == 0)
+    }
+
     fn destroy(&mut self, target: u32) {
         while Portal(target).service(domain::DESTROY, &[0]) == Err(Error::Again) {}
     }

@@ -12,6 +12,7 @@ use crate::space::{drop_if_unused, hardware, with_tables, Errno, Object, Space, 
 use crate::wanted::{Pager, Pagers};
 use alloc::vec::Vec;
 use cairn_abi::layout::{KEEPSAKE, PAGE};
+use cairn_abi::Id;
 use cairn_idl::errno::*;
 use cairn_idl::vm::{prot, BADGE_OBJECT_FIRST, CACHE_LEFT};
 
@@ -33,6 +34,17 @@ impl<N: Nucleus> Vm<N> {
         let object = self.objects.get(region.object as usize)?;
         let kept = object.maker == NOBODY && object.portals > 0 && !object.is_watched();
         kept.then_some(object.handle)
+    }
+
+    /// Whether a space's successor is awaited, or will be: a pager's portals go first if somebody destroys its domain, before `init` tells of its end.
+    pub(crate) fn leaves_a_successor(&mut self, space: Handle) -> bool {
+        if self.pagers.has_ended(space) {
+            return true;
+        }
+        let lasts = |pager: &&Pager| pager.space == space && pager.keepsake.is_some();
+        let pager = self.pagers.list.iter().find(lasts);
+        let domain = pager.and_then(|pager| self.domain(pager.domain));
+        domain.is_some_and(|domain| self.nucleus.has_ended(domain.slot))
     }
 
     /// A pager's space is gone: whether there may be a successor.
@@ -123,13 +135,19 @@ impl<N: Nucleus> Vm<N> {
     }
 
     /// OBJECT_WATCH by a successor: what its predecessor made is its own now. False: it is none.
-    pub(crate) fn succeed(&mut self, keepsake: Option<Handle>, new: Handle, watcher: u32) -> bool {
+    pub(crate) fn succeed(
+        &mut self,
+        keepsake: Option<Handle>,
+        (new, domain): (Handle, Id),
+        watcher: u32,
+    ) -> bool {
         let mut list = self.pagers.list.iter_mut();
         let found = list.find(|pager| pager.ended && pager.keepsake == keepsake);
         let Some(pager) = found.filter(|_| keepsake.is_some()) else {
             return false;
         };
         let old = core::mem::replace(&mut pager.space, new);
+        pager.domain = domain;
         self.nucleus
             .close(core::mem::replace(&mut pager.watcher, watcher));
         (pager.ended, pager.told) = (false, true);

@@ -29,6 +29,7 @@ const MAX_SOON: usize = 64;
 
 pub(crate) struct Pager {
     pub(crate) space: Handle,
+    pub(crate) domain: Id,
     /// The portal that is notified.
     pub(crate) watcher: u32,
     /// It was, and has not yet heard that nothing is wanted.
@@ -151,7 +152,7 @@ impl<N: Nucleus> Vm<N> {
             return Ok(0);
         }
         let keepsake = self.keepsake_of(index);
-        if self.succeed(keepsake, handle, watcher) {
+        if self.succeed(keepsake, (handle, r.sender), watcher) {
             return Ok(0);
         }
         if self.pagers.list.len() >= MAX_PAGERS {
@@ -159,6 +160,7 @@ impl<N: Nucleus> Vm<N> {
         }
         self.pagers.list.push(Pager {
             space: handle,
+            domain: r.sender,
             watcher,
             told: false,
             keepsake,

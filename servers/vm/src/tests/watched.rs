@@ -846,8 +846,8 @@ fn adopt(s: &mut Server, page: u64, address: u64) -> i64 {
 
 #[test]
 fn portals_of_a_predecessor_may_end_at_any_time() {
-    // Before its successor is known, before that one asks for its objects, afterwards.
-    for when in 0..3 {
+    // Before its successor is known, before that one asks for its objects, afterwards; and before `vm` hears that it has ended, as in a restart by hand.
+    for when in 0..4 {
         let (mut s, kept) = lasting(40);
         let user = s.user(SHARED);
         assert_eq!(s.read(user, 5), WAITS);
@@ -856,7 +856,13 @@ fn portals_of_a_predecessor_may_end_at_any_time() {
                 s.world.close_object(old);
             }
         });
-        s.world.destroy(s.id);
+        if when == 3 {
+            s.world.vm.nucleus.kill(s.id);
+            s.world.close_object(old);
+            assert_eq!(s.world.control(&[vm::DESTROY, u64::from(s.id)]), 0);
+        } else {
+            s.world.destroy(s.id);
+        }
         s.id = s.world.made(&[vm::CREATE, 0, 0]).unwrap();
         s.world.map(s.id, ARENA, ARENA_PAGES);
         keepsake(&mut s.world, s.id, Some(kept));
