@@ -1,5 +1,6 @@
 # The servers of the root and of this disk are killed in turn, eight times, and bash goes on: so do its open files, and programs that are started from the root afterwards. Everything is synced before, so nobody may hear of a loss.
 . /restart/lib.sh
+dmesg | grep damaged && exit 1
 mkdir -p /root/w && exec 3>/root/w/log 4>log 5</etc/passwd || exit 1
 read -r first <&5; [ "${first%%:*}" = root ] || exit 1
 for n in 1 2 3 4; do

@@ -68,6 +68,7 @@ fn main() -> ! {
         }
     }
     let archive = memory::archive().unwrap_or_default();
+    let has_archive = !archive.is_empty();
     let Some(arena) = memory::map(options.pages * PAGE) else {
         cairn_rt::log!("no memory for the arena");
         cairn_rt::start::exit(ENOMEM as u64)
@@ -88,17 +89,20 @@ fn main() -> ! {
         serve(&mut Manager::new(prefix), &mut tmpfs, &mut Native::new())
     }
     tmpfs.pool.leave_to_root(options.pages / RESERVED);
-    let filled = tmpfs.fill(now);
-    cairn_rt::log!(
-        "{} nodes, {} pages of the archive in place, {} entries refused{}",
-        filled.nodes,
-        filled.adopted,
-        filled.refused,
-        if filled.damaged {
-            ", archive damaged"
-        } else {
-            ""
-        }
-    );
+    // /run begins empty.
+    if has_archive {
+        let filled = tmpfs.fill(now);
+        cairn_rt::log!(
+            "{} nodes, {} pages of the archive in place, {} entries refused{}",
+            filled.nodes,
+            filled.adopted,
+            filled.refused,
+            if filled.damaged {
+                ", archive damaged"
+            } else {
+                ""
+            }
+        );
+    }
     serve(&mut Manager::new(b""), &mut tmpfs, &mut Native::new())
 }
