@@ -145,6 +145,37 @@ mod tests {
         assert!(faults.is_empty(), "\n{}", faults.join("\n"));
     }
 
+    /// Functions that a header of the C side declares or defines.
+    fn declared(header: &str) -> BTreeSet<&str> {
+        let lines = header.lines();
+        lines
+            .filter(|line| !line.starts_with(['/', ' ']) && !line.starts_with("typedef "))
+            .filter_map(|line| {
+                let (before, _) = line.split_once('(')?;
+                let name = before.rsplit([' ', '*']).next()?;
+                (before.len() > name.len() && name.starts_with(|c: char| c.is_ascii_lowercase()))
+                    .then_some(name)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_reference_has_every_function_of_the_headers() {
+        let page = super::super::text(Path::new("docs/guide/reference.md")).unwrap();
+        let mut seen = 0;
+        for header in ["runtime", "gate", "device", "window", "pages"] {
+            let path = format!("sdk/include/cairn/{header}.h");
+            for name in declared(&super::super::text(Path::new(&path)).unwrap()) {
+                let there = page.contains(&format!("`{name}`"));
+                assert!(there, "{name} of {path} is not in docs/guide/reference.md");
+                seen += 1;
+            }
+        }
+        assert!(seen > 40, "{seen} functions");
+        let found = declared("int64_t a_b(void);\nvoid *c_d(int);\ntypedef int e(f);\n#define E(f)\n    g(h);\n");
+        assert_eq!(found, BTreeSet::from(["a_b", "c_d"]));
+    }
+
     fn of(text: &str) -> Vec<String> {
         let page = Page::parse(text);
         let pages = BTreeMap::from([(Path::new("docs/a.md"), Page::parse(text))]);
