@@ -403,6 +403,9 @@ pub struct Trace {
     /// Say on standard error who called whom, how often, and how long they waited for answers
     #[arg(long)]
     pub callers: bool,
+    /// Say on standard error each call that was answered: when, by whom, to whom, how long the caller waited
+    #[arg(long)]
+    pub calls: bool,
     /// Draw who called whom (beside `./cairn graph --svg`, which draws who may)
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,

@@ -172,7 +172,9 @@ mod tests {
             }
         }
         assert!(seen > 40, "{seen} functions");
-        let found = declared("int64_t a_b(void);\nvoid *c_d(int);\ntypedef int e(f);\n#define E(f)\n    g(h);\n");
+        let found = declared(
+            "int64_t a_b(void);\nvoid *c_d(int);\ntypedef int e(f);\n#define E(f)\n    g(h);\n",
+        );
         assert_eq!(found, BTreeSet::from(["a_b", "c_d"]));
     }
 

@@ -477,7 +477,7 @@ fn nucleus_log(said: &str) -> Option<PathBuf> {
 fn trace() -> Result<Verdict> {
     let drawing = places::build().join("tests/callers.svg");
     let path = drawing.display().to_string();
-    let one = trace_with(&["--icount", "--callers", "--svg", &path], 1)?;
+    let one = trace_with(&["--icount", "--callers", "--calls", "--svg", &path], 1)?;
     if one.is_err() {
         return Ok(one);
     }
@@ -507,6 +507,10 @@ fn trace_with(more: &[&str], cores: u64) -> Result<Verdict> {
     let told = |line: &str| line.split_whitespace().take(2).eq(["cat", "pipe"]);
     if more.contains(&"--callers") && !said.lines().any(told) {
         return Ok(Err(format!("nobody says that cat called pipe:\n{said}")));
+    }
+    let told = |line: &str| line.split_whitespace().skip(1).take(2).eq(["cat", "pipe"]);
+    if more.contains(&"--calls") && !said.lines().any(told) {
+        return Ok(Err(format!("no call of cat to pipe is listed:\n{said}")));
     }
     let json = std::fs::read(&file).with_context(|| format!("cannot read {path}"))?;
     Ok(judge_trace(&json, &said, cores).map_err(|why| format!("{path}: {why}")))

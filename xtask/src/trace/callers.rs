@@ -21,17 +21,19 @@ struct Pair {
 /// Caller and called.
 type Names = (String, String);
 
+/// Who called and whom, in a record of a call.
+fn between(r: &Record, servers: &HashMap<u32, u32>, names: &HashMap<u32, String>) -> Names {
+    let server = servers.get(&(r.detail as u32));
+    let server = server.map_or("?".to_string(), |&server| domain(names, server));
+    (domain(names, r.domain), server)
+}
+
 /// Each pair, in the order of the time that callers waited. Programs of the same name are one. What was not answered yet is not counted.
 fn pairs(records: &[Record], names: &HashMap<u32, String>) -> Vec<(Names, Pair)> {
     let servers = servers(records);
     let mut pairs: BTreeMap<Names, Pair> = BTreeMap::new();
-    let between = |r: &Record| {
-        let server = servers.get(&(r.detail as u32));
-        let server = server.map_or("?".to_string(), |&server| domain(names, server));
-        (domain(names, r.domain), server)
-    };
     for (call, end) in calls(records) {
-        let pair = pairs.entry(between(call)).or_default();
+        let pair = pairs.entry(between(call, &servers, names)).or_default();
         let waited = end.saturating_sub(call.time);
         pair.calls += 1;
         pair.waited += waited;
@@ -44,7 +46,8 @@ fn pairs(records: &[Record], names: &HashMap<u32, String>) -> Vec<(Names, Pair)>
             && r.error == 0
     });
     for pulse in pulses {
-        pairs.entry(between(pulse)).or_default().pulses += 1;
+        let pair = pairs.entry(between(pulse, &servers, names)).or_default();
+        pair.pulses += 1;
     }
     let mut lines: Vec<_> = pairs.into_iter().collect();
     lines.sort_by_key(|(_, pair)| std::cmp::Reverse((pair.waited, pair.pulses)));
@@ -68,6 +71,28 @@ pub fn svg(records: &[Record], names: &HashMap<u32, String>) -> String {
     });
     let legend = "An arrow: called, or sent pulses to, in this trace. How often is told where the pointer rests.";
     Graph::of_calls(calls, legend).svg()
+}
+
+/// Every call that was answered, as they were made (`--calls`): since the first record, by whom, to whom, how long until the caller went on.
+pub fn list(records: &[Record], names: &HashMap<u32, String>) -> String {
+    let servers = servers(records);
+    let mut text = format!(
+        "{:>12} {:<16} {:<16} {:>12}\n",
+        "AT us", "CALLER", "CALLED", "WAITED us"
+    );
+    let mut all = calls(records);
+    all.sort_by_key(|(call, _)| call.time);
+    let start = records.first().map_or(0, |first| first.time);
+    for (call, end) in all {
+        let (caller, called) = between(call, &servers, names);
+        let _ = writeln!(
+            text,
+            "{:>12.1} {caller:<16} {called:<16} {:>12.1}",
+            us(call.time.saturating_sub(start)),
+            us(end.saturating_sub(call.time))
+        );
+    }
+    text
 }
 
 /// The table, with a line for each pair.
@@ -127,6 +152,16 @@ mod tests {
         let words: Vec<_> = line.split_whitespace().collect();
         assert_eq!(words, ["sh", "tmpfs", "2", "1", "7.0", "3.5", "5.0"]);
         assert_eq!(text.lines().count(), 2);
+        let text = list(&records, &names);
+        let lines: Vec<Vec<&str>> = text
+            .lines()
+            .skip(1)
+            .map(|line| line.split_whitespace().collect())
+            .collect();
+        assert_eq!(
+            lines,
+            [["0.0", "sh", "tmpfs", "2.0"], ["3.0", "sh", "tmpfs", "5.0"]]
+        );
         assert!(svg(&records, &names).contains("sh calls tmpfs: 2 calls, 1 pulses, waited 7.0 us"));
     }
 }

@@ -88,6 +88,9 @@ pub fn command(arguments: &cli::Trace) -> Result<u8> {
         records.len(),
         arguments.output.display()
     );
+    if arguments.calls {
+        eprint!("{}", callers::list(&records, &names));
+    }
     if arguments.callers {
         eprint!("{}", callers::table(&records, &names));
     }
