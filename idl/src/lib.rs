@@ -108,6 +108,7 @@ pub mod capability {
     pub const NET_RAW: u32 = 13;
     pub const SYS_CHROOT: u32 = 18;
     pub const SYS_PTRACE: u32 = 19;
+    pub const AUDIT_CONTROL: u32 = 30;
     pub const SETFCAP: u32 = 31;
     pub const SYS_ADMIN: u32 = 21;
     pub const SYS_BOOT: u32 = 22;

@@ -2,6 +2,7 @@
 
 use crate::dispatch::Outcome;
 use crate::limits::Limits;
+use crate::login::Login;
 use crate::manager::{done, Manager};
 use crate::process::{Inheritance, Text};
 use crate::signal::SIGKILL;
@@ -107,6 +108,7 @@ impl<S: System> Manager<S> {
             comm: [0; 16],
             dumpable: 1,
             no_new_privileges: false,
+            login: Login::default(),
             root: Rc::default(),
             cgroup: crate::cgroups::ROOT,
             space: None,

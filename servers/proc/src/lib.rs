@@ -27,6 +27,7 @@ mod kill;
 mod life;
 mod limits;
 mod lives;
+mod login;
 mod manager;
 mod memory;
 pub mod native;

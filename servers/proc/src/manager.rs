@@ -54,6 +54,8 @@ pub struct Manager<S: System> {
     pub(crate) futexes: Futexes,
     pub(crate) prefixes: Prefixes,
     pub(crate) clock: WallClock,
+    /// Sessions that were opened at a login ([`crate::login`]).
+    pub(crate) logins: u32,
     /// Processes that must end before the present message is done with, with their wait status.
     pub(crate) doomed: VecDeque<(Slot, u32)>,
     /// Processes and threads of each real user.
@@ -108,6 +110,7 @@ impl<S: System> Manager<S> {
             futexes: Futexes::default(),
             prefixes: Prefixes::new(page),
             clock: WallClock::default(),
+            logins: 0,
             doomed: VecDeque::new(),
             users: BTreeMap::new(),
             cgroups: Cgroups::default(),

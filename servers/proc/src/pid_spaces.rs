@@ -5,6 +5,7 @@
 
 use crate::dispatch::Outcome;
 use crate::ids::LIMIT;
+use crate::login;
 use crate::manager::{done, Manager};
 use crate::process::Process;
 use crate::system::{Errno, System};
@@ -318,6 +319,7 @@ impl<S: System> Manager<S> {
             *id = named(user, true, *id);
         }
         creds.groups = creds.groups.map(|id| named(user, true, id));
+        status.login_user = login::seen(user, status.login_user);
         if let Some(space) = pids {
             let numbers = [
                 &mut status.pid,

@@ -4,6 +4,7 @@ use crate::cgroups;
 use crate::cpu_timers::Watch;
 use crate::filters::Filter;
 use crate::limits::Limits;
+use crate::login::Login;
 use crate::pid_spaces::Pids;
 use crate::signal::{Info, Queue, IGNORED_BY_DEFAULT, SIGCHLD};
 use crate::spaces::{CgroupSpace, Host, IpcSpace, Space};
@@ -192,6 +193,7 @@ pub struct Process {
     pub leaves_core: bool,
     pub dumpable: u32,
     pub no_new_privileges: bool,
+    pub login: Login,
     /// Operations that its filters rule out, a bit each.
     pub refused: u64,
     /// A thread of it has filters, or had.
@@ -254,6 +256,7 @@ pub struct Inheritance {
     pub comm: [u8; 16],
     pub dumpable: u32,
     pub no_new_privileges: bool,
+    pub login: Login,
     pub root: Rc<Root>,
     pub cgroup: u32,
     pub space: Option<Rc<Space>>,
@@ -299,6 +302,7 @@ impl Process {
             comm: self.comm,
             dumpable: self.dumpable,
             no_new_privileges: self.no_new_privileges,
+            login: self.login,
             root: self.root.clone(),
             cgroup: self.cgroup,
             space: self.space.clone(),
@@ -348,6 +352,7 @@ impl Process {
         self.leaves_core = false;
         self.dumpable = from.dumpable;
         self.no_new_privileges = from.no_new_privileges;
+        self.login = from.login;
         self.refused = 0;
         self.filtered = false;
         self.beginning = Beginning::Over;

@@ -267,6 +267,8 @@ impl<S: System> Manager<S> {
             tracer,
             locked_pages: space.locked,
             data_pages: space.data,
+            login_user: process.login.user,
+            login_session: process.login.session,
         };
         let reader = match with_domain {
             true => self.by_domain(message.words[2]),

@@ -183,6 +183,14 @@ pub fn is_mapped(space: &Above, groups: bool, id: u32) -> bool {
     }
 }
 
+/// The user who is called so there.
+pub fn user_of(space: &Above, named: u32) -> Option<u32> {
+    match space {
+        Some(space) => outside(&space.users.borrow(), named),
+        None => Some(named),
+    }
+}
+
 /// What an id is called there.
 pub fn named(space: &Above, groups: bool, id: u32) -> u32 {
     match space {
@@ -193,10 +201,7 @@ pub fn named(space: &Above, groups: bool, id: u32) -> u32 {
 
 /// The user who is 0 there.
 pub fn user_0(space: &Above) -> Option<u32> {
-    match space {
-        Some(space) => outside(&space.users.borrow(), 0),
-        None => Some(0),
-    }
+    user_of(space, 0)
 }
 
 /// setgroups(2) is possible there.

@@ -21,6 +21,7 @@ pub struct Fake {
     pub entered: Vec<(u32, u64)>,
     /// Writer, process, which and text of maps.
     pub maps: Vec<(u32, u32, SpaceMap, Vec<u8>)>,
+    pub logins: Vec<(u32, u32, u32)>,
     pub restarted: Vec<Vec<u8>>,
 }
 
@@ -99,6 +100,8 @@ impl System for Fake {
             locked_pages: 3,
             data_pages: 7,
             life: 0x7_0000_000a,
+            login_user: 1000,
+            login_session: 3,
         };
         match pid {
             1 => Some(Status {
@@ -239,6 +242,11 @@ impl System for Fake {
 
     fn set_map(&mut self, domain: u32, pid: u32, which: SpaceMap, text: &[u8]) -> Result<(), i64> {
         self.maps.push((domain, pid, which, text.to_vec()));
+        Ok(())
+    }
+
+    fn set_login(&mut self, domain: u32, pid: u32, user: u32) -> Result<(), i64> {
+        self.logins.push((domain, pid, user));
         Ok(())
     }
 

@@ -277,6 +277,11 @@ impl System for Outside {
         written.map_err(Failure::errno)
     }
 
+    fn set_login(&mut self, domain: u32, pid: u32, user: u32) -> Result<(), i64> {
+        let set = self.proc().set_login(domain, pid.into(), user);
+        set.map_err(Failure::errno)
+    }
+
     fn load(&mut self) -> Load {
         self.proc().load().map_or(Load::default(), |load| Load {
             processes: load.processes,

@@ -173,6 +173,18 @@ pub fn status<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<(
     Some(())
 }
 
+pub fn login_user<S: System>(s: &mut S, who: Who, out: &mut String) -> Option<()> {
+    let it = s.status(who.pid, who.reader)?;
+    let _ = write!(out, "{}", it.login_user);
+    Some(())
+}
+
+pub fn login_session<S: System>(s: &mut S, who: Who, out: &mut String) -> Option<()> {
+    let it = s.status(who.pid, who.reader)?;
+    let _ = write!(out, "{}", it.login_session);
+    Some(())
+}
+
 /// What a thread waits in, as `syscall` says it.
 pub fn call(call: Option<[u64; 9]>, out: &mut String) {
     let _ = match call {

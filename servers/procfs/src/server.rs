@@ -3,7 +3,7 @@
 use crate::components::{restart, RESTART};
 use crate::process;
 use crate::system::{Memories, System};
-use crate::table::{rows, Dir, Row, What, Who, DROP_CACHES};
+use crate::table::{rows, Dir, Row, What, Who, DROP_CACHES, LOGIN_USER};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -116,6 +116,12 @@ fn set_core_pattern<S: System>(system: &mut S, text: &[u8]) -> Result<(), i64> {
     pattern.try_reserve(text.len()).map_err(|_| ENOMEM)?;
     pattern.push_str(text);
     Ok(())
+}
+
+/// A number as Linux takes it for loginuid.
+fn user_of(text: &[u8]) -> Option<u32> {
+    let text = core::str::from_utf8(text).ok()?;
+    text.strip_suffix('\n').unwrap_or(text).parse().ok()
 }
 
 /// /proc/sys/vm/drop_caches: 1 the pages of files, 2 names and inodes (which nobody keeps apart), 4 without a line in the log.
@@ -679,6 +685,16 @@ impl<S: System> Server for Procfs<S> {
             return Ok(length);
         }
         let name = self.rows[index].name;
+        if name == LOGIN_USER {
+            let mut text = [0; 16];
+            let text = text.get_mut(..length).filter(|_| offset == 0);
+            let text = text.ok_or(Failure::Errno(EINVAL))?;
+            cx.fetch(0, text)?;
+            let user = user_of(text).ok_or(Failure::Errno(EINVAL))?;
+            let set = self.system.set_login(cx.request.sender, who.pid, user);
+            set.map_err(Failure::Errno)?;
+            return Ok(length);
+        }
         let limits = crate::ipc::limits_of(name);
         const HOST: [&str; 2] = ["hostname", "domainname"];
         if ![HOST[0], HOST[1], "core_pattern", RESTART, DROP_CACHES].contains(&name)

@@ -524,6 +524,27 @@ fn maps_are_written_by_who_opened_them() {
 }
 
 #[test]
+fn for_whom_a_login_was_is_told_and_written() {
+    let mut bench = bench();
+    bench.label = cairn_idl::label::make(1000, 1000);
+    assert_eq!(text(&mut bench, "10/loginuid"), "1000");
+    assert_eq!(text(&mut bench, "10/sessionid"), "3");
+    let handle = bench.open(b"10/loginuid", o::RDWR, 0).unwrap();
+    let mut write = |text: &[u8], offset: u64| {
+        let answer = bench.call(handle, &[fs::WRITE, offset], text, 0);
+        answer.unwrap().result()
+    };
+    assert_eq!(write(b"1001\n", 0), 5);
+    assert_eq!(write(b"4294967295", 0), 10);
+    for wrong in [b"x".as_slice(), b"-1", b"1 2", b"4294967296", &[b'1'; 17]] {
+        assert_eq!(write(wrong, 0), -EINVAL, "{wrong:?}");
+    }
+    assert_eq!(write(b"1", 3), -EINVAL);
+    let written = [(SHELL_DOMAIN, 10, 1001), (SHELL_DOMAIN, 10, u32::MAX)];
+    assert_eq!(bench.server.system.logins, written);
+}
+
+#[test]
 fn memory_is_read_and_written_where_it_is() {
     let mut bench = bench();
     assert_eq!(bench.open(b"1/mem", o::RDWR, 0), Err(-EACCES));

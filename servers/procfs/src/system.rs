@@ -107,6 +107,8 @@ pub trait System {
     /// What a file about a user name space says to the process of this domain; that process writes it.
     fn map_text(&mut self, domain: u32, pid: u32, which: SpaceMap) -> Result<Vec<u8>, i64>;
     fn set_map(&mut self, domain: u32, pid: u32, which: SpaceMap, text: &[u8]) -> Result<(), i64>;
+    /// The process of this domain writes for whom the process `pid` was started at a login.
+    fn set_login(&mut self, domain: u32, pid: u32, user: u32) -> Result<(), i64>;
     fn load(&mut self) -> Load;
     fn memory(&mut self) -> Memory;
     /// What file servers have in their caches goes, as far as it can be had again.

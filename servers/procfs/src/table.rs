@@ -10,6 +10,9 @@ use cairn_idl::proc::{SpaceKind, SpaceMap};
 /// The name of a file of /proc/sys/vm.
 pub const DROP_CACHES: &str = "drop_caches";
 
+/// A file of a process that it may write itself.
+pub const LOGIN_USER: &str = "loginuid";
+
 /// A directory. Process and task directories exist for each number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dir {
@@ -355,7 +358,7 @@ pub fn rows<S: System>() -> alloc::vec::Vec<Row<S>> {
         })),
         guarded(link(Process, "exe", process::executable)),
         text(Process, "limits", process::limits),
-        fixed(Process, "loginuid", "4294967295"),
+        writable(text(Process, LOGIN_USER, process::login_user)),
         guarded(text(Process, "maps", process::maps)),
         text(Process, "mountinfo", machine::mountinfo),
         text(Process, "mounts", machine::mounts),
@@ -367,7 +370,7 @@ pub fn rows<S: System>() -> alloc::vec::Vec<Row<S>> {
         },
         guarded(link(Process, "root", |_, _| Some(b"/".to_vec()))),
         text(Process, "schedstat", process::schedstat),
-        fixed(Process, "sessionid", "4294967295"),
+        text(Process, "sessionid", process::login_session),
         text(Process, "stat", process::stat),
         text(Process, "statm", process::statm),
         text(Process, "status", process::status),

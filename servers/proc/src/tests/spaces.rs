@@ -246,6 +246,53 @@ fn map(w: &mut World, by: u64, of: u64, which: SpaceMap) -> String {
     String::from_utf8(w.m.system.input[..length as usize].to_vec()).unwrap()
 }
 
+fn set_login(w: &mut World, by: u64, of: u64, user: u32) -> i64 {
+    let domain = u64::from(w.domain(by).id);
+    w.component(role::SPACES, b"", &[SET_LOGIN, domain, of, user.into()])
+        .result()
+}
+
+/// User and session of a process, as another one sees them.
+fn login(w: &mut World, pid: u64, reader: u64) -> (u32, u32) {
+    w.room = 4096;
+    let reader = u64::from(w.domain(reader).id);
+    w.component(role::INSPECT, b"", &[STATUS, pid, reader]);
+    let status = Status::from_bytes(w.m.system.input.first_chunk().unwrap());
+    (status.login_user, status.login_session)
+}
+
+#[test]
+fn a_login_is_its_processes_and_inherited() {
+    let mut w = World::new();
+    let a = w.fork(1);
+    let b = w.fork(1);
+    assert_eq!(login(&mut w, a, 1), (u32::MAX, u32::MAX));
+    assert_eq!(set_login(&mut w, b, a, 5), -EPERM);
+    assert_eq!(set_login(&mut w, a, a, 1000), 0);
+    assert_eq!(set_login(&mut w, b, b, 0), 0);
+    assert_eq!(login(&mut w, a, 1), (1000, 1));
+    assert_eq!(login(&mut w, b, 1), (0, 2));
+    let child = w.fork(a);
+    become_user(&mut w, child, 7);
+    assert_eq!(login(&mut w, child, 1), (1000, 1));
+    // Once it is said only the privilege changes it.
+    assert_eq!(set_login(&mut w, child, child, 7), -EPERM);
+    assert_eq!(set_login(&mut w, a, a, u32::MAX), 0);
+    assert_eq!(login(&mut w, a, 1), (u32::MAX, u32::MAX));
+    // In a user name space users have other names, or none.
+    let host = w.fork(1);
+    become_user(&mut w, host, 1000);
+    assert_eq!(w.call(host, &[UNSHARE, NEW_USER]).result(), 0);
+    assert_eq!(set_login(&mut w, host, host, 0), -EINVAL);
+    assert_eq!(set_map(&mut w, host, host, SpaceMap::Users, "0 1000 1"), 0);
+    assert_eq!(set_login(&mut w, host, host, 1), -EINVAL);
+    assert_eq!(set_login(&mut w, host, host, 0), 0);
+    assert_eq!(login(&mut w, host, 1), (1000, 3));
+    assert_eq!(login(&mut w, host, host), (0, 3));
+    assert_eq!(login(&mut w, b, host), (u32::MAX, 2));
+    assert_eq!(set_login(&mut w, host, host, 0), -EPERM);
+}
+
 fn label(w: &mut World, pid: u64) -> u64 {
     let domain = w.domain(pid);
     w.m.system.of(domain).label
