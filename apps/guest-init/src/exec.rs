@@ -1,8 +1,8 @@
 //! `mode=exec`: the guest's end of the link to the host. One loop waits for the link, for signals and for the running command's pipes.
 
 use crate::command::{Command, Refused};
-use crate::disks;
-use crate::sys::{self, Wait};
+use crate::end::{asked, end, kill_everything};
+use crate::sys::{self, End, Wait};
 use crate::tree;
 use cairn_hostlink::{
     encode, guest, host, Decoder, Frame, Spec, GUEST_PAYLOAD, HEAD, MAGIC, WINDOW,
@@ -45,7 +45,7 @@ impl Link {
                 Ok(count) => bytes = &bytes[count..],
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 // Without the line there is nobody to tell anything.
-                Err(_) => finish(),
+                Err(_) => end(End::PowerOff),
             }
         }
     }
@@ -85,7 +85,7 @@ pub fn serve(begun: u64) {
         Ok(link) => link,
         Err(e) => {
             eprintln!("guest-init: {PORT}: {e}");
-            return finish();
+            return end(End::PowerOff);
         }
     };
     link.write(MAGIC);
@@ -107,7 +107,12 @@ pub fn serve(begun: u64) {
         let is_ready = |fd: i32| waits.iter().zip(&ready).any(|(w, &r)| r && w.fd == fd);
 
         if is_ready(signals) {
-            sys::take_signals();
+            let asked = asked(&sys::take_signals());
+            // While a command of the host's runs, its own end is what the host waits for.
+            if let (Some(how), None) = (asked, &command) {
+                link.send(guest::ENDING, &[]);
+                end(how);
+            }
         }
         // Also without a signal: a signal pipe that is full loses bytes, and looking costs little.
         while let Some((pid, status)) = sys::reap(false) {
@@ -143,7 +148,7 @@ pub fn serve(begun: u64) {
             match sys::read(port, &mut buffer) {
                 Ok(count) => link.decoder.push(&buffer[..count]),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => finish(),
+                Err(_) => end(End::PowerOff),
             }
             loop {
                 match link.decoder.next_frame() {
@@ -151,7 +156,7 @@ pub fn serve(begun: u64) {
                     Ok(None) => break,
                     Err(e) => {
                         eprintln!("guest-init: the link is out of step (kind {})", e.kind);
-                        finish();
+                        end(End::PowerOff);
                     }
                 }
             }
@@ -227,7 +232,7 @@ fn answer(link: &mut Link, frame: &Frame, spec: &mut Vec<u8>, command: &mut Opti
             let errno = tree::remove(&frame.payload);
             link.send_number(guest::CLEANED, errno as u32);
         }
-        host::POWER_OFF => finish(),
+        host::POWER_OFF => end(End::PowerOff),
         _ => {}
     }
     link.owe(HEAD + frame.payload.len() - held_back);
@@ -239,20 +244,4 @@ fn start(spec: &[u8]) -> Result<Command, Refused> {
         reason: "the command arrived damaged".to_string(),
     })?;
     Command::start(&spec)
-}
-
-/// End every other process and collect all of them.
-fn kill_everything() {
-    if std::process::id() != 1 {
-        return;
-    }
-    sys::kill(-1, libc::SIGKILL);
-    while sys::reap(true).is_some() {}
-}
-
-fn finish() {
-    kill_everything();
-    disks::unmount_all();
-    sys::end_machine(sys::End::PowerOff);
-    std::process::exit(0)
 }

@@ -14,6 +14,7 @@
 mod boot;
 mod command;
 mod disks;
+mod end;
 mod exec;
 mod root;
 mod shell;

@@ -2,7 +2,7 @@
 //! (`poweroff` and `reboot` of busybox send it a signal).
 
 use crate::boot::Words;
-use crate::disks;
+use crate::end::{asked, end};
 use crate::sys::{self, End, Program, Wait};
 use crate::window::Window;
 use std::ffi::CString;
@@ -103,12 +103,8 @@ fn wait_for(shell: i32, terminal: RawFd, window: &mut Window) {
             sys::set_window(terminal, window.size.0, window.size.1);
         }
         if ready[0] {
-            for signal in sys::take_signals() {
-                match signal {
-                    libc::SIGUSR1 | libc::SIGUSR2 => end(End::PowerOff),
-                    libc::SIGTERM | libc::SIGINT => end(End::Reboot),
-                    _ => {}
-                }
+            if let Some(how) = asked(&sys::take_signals()) {
+                end(how);
             }
         }
         let mut shell_ended = false;
@@ -119,18 +115,6 @@ fn wait_for(shell: i32, terminal: RawFd, window: &mut Window) {
             return;
         }
     }
-}
-
-/// Ask all processes to end, make them, and end the machine.
-fn end(how: End) {
-    sys::kill(-1, libc::SIGTERM);
-    sys::kill(-1, libc::SIGCONT);
-    std::thread::sleep(Duration::from_millis(50));
-    sys::kill(-1, libc::SIGKILL);
-    while sys::reap(true).is_some() {}
-    disks::unmount_all();
-    sys::end_machine(how);
-    std::process::exit(0)
 }
 
 fn say(fd: i32, text: &str) {

@@ -49,6 +49,8 @@ pub mod guest {
     pub const LISTING_END: u8 = 8;
     /// Answer to CLEAN; payload: errno as u32 (0 = gone).
     pub const CLEANED: u8 = 9;
+    /// A program of the guest asked for the machine's end (`poweroff`), which comes now. Not while a command runs.
+    pub const ENDING: u8 = 10;
 }
 
 /// Kinds of frames that the host sends.
