@@ -24,7 +24,8 @@ pub struct Cli {
 
 #[derive(Subcommand)]
 pub enum Command {
-    /// Boot to a shell on this terminal (Ctrl-A X or `poweroff` ends it)
+    /// Boot to a shell on this terminal (Ctrl-A X or `poweroff` ends it), or log in by ssh
+    #[command(after_help = RUN_HELP)]
     Run(Run),
     /// Run one command in the guest, with this process's input, output and exit status
     #[command(after_help = EXEC_HELP)]
@@ -69,6 +70,15 @@ pub enum Command {
     /// Remove what was built
     Clean(Clean),
 }
+
+const RUN_HELP: &str = "\
+With --ssh the exit status is that of the session or the command; 250 to 253 as with `exec` (`./cairn help exec`).
+
+Examples:
+  ./cairn run
+  ./cairn run --root debian --share ./work:/host
+  ./cairn run --root debian --ssh
+  ./cairn run --root debian --ssh -- sh -c 'uname -a; exit 3'";
 
 const EXEC_HELP: &str = "\
 The exit status is that of the command; 128 and the number of the signal if one ended it; 127 if there is no such command, 126 if it cannot be executed.
@@ -364,6 +374,12 @@ pub struct Run {
     /// Leave the terminal alone: the console goes to standard output and gets no input
     #[arg(long)]
     pub headless: bool,
+    /// Log in over the network, by a key that is made for this root: sshd of Debian's openssh-server runs in the machine, this terminal has the first session, and further ones are told how to log in. The session's end switches the machine off. Needs `--root debian`
+    #[arg(long, conflicts_with = "headless")]
+    pub ssh: bool,
+    /// With --ssh: run this command in place of a shell, each argument as it is, and return its exit status
+    #[arg(last = true, requires = "ssh", value_name = "COMMAND")]
+    pub command: Vec<std::ffi::OsString>,
 }
 
 #[derive(Args)]

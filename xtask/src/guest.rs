@@ -48,6 +48,15 @@ pub enum Stream {
     Err,
 }
 
+/// How a time without commands ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stay {
+    /// What was waited for has happened.
+    Over,
+    /// Somebody in the machine switches it off.
+    Ending,
+}
+
 /// How a command ended, or why there was none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -145,6 +154,8 @@ pub struct Guest {
     socket: PathBuf,
     accel: Accel,
     booted: bool,
+    /// It switches itself off.
+    ending: bool,
     /// The guest's time stamp at the first line of its first process: in deterministic mode, instructions since the machine was switched on.
     pub boot_ticks: u64,
     // Dropped last: it removes the archive.
@@ -218,6 +229,7 @@ impl Guest {
             socket,
             accel: machine.accel,
             booted: false,
+            ending: false,
             boot_ticks: 0,
             boot,
         };
@@ -329,6 +341,43 @@ impl Guest {
         }
     }
 
+    /// Wait, while no command runs, until `over` says that what the machine is there for has happened, or somebody in the machine switches it off.
+    /// The inner error is a machine's that ends otherwise.
+    pub fn stay(
+        &mut self,
+        over: &mut dyn FnMut() -> Result<bool>,
+    ) -> Result<Result<Stay, Failure>> {
+        let mut panicked: Option<Instant> = None;
+        while !over()? {
+            match self.events.recv_timeout(LOOK) {
+                Ok(Event::Frame(frame)) if frame.kind == guest::ENDING => {
+                    self.ending = true;
+                    return Ok(Ok(Stay::Ending));
+                }
+                Ok(Event::Closed) | Err(RecvTimeoutError::Disconnected) => {
+                    self.log.look();
+                    return Ok(Err(self.ended()));
+                }
+                Ok(Event::Frame(_)) | Err(RecvTimeoutError::Timeout) => {}
+            }
+            self.log.look();
+            let gave_up = self.kvm_gave_up().is_some()
+                || self.log.panic().is_some()
+                    && panicked.get_or_insert_with(Instant::now).elapsed() > LAST_WORDS;
+            if gave_up {
+                return Ok(Err(self.ended()));
+            }
+        }
+        // What came with the end of it.
+        while let Ok(Event::Frame(frame)) = self.events.try_recv() {
+            self.ending |= frame.kind == guest::ENDING;
+        }
+        Ok(Ok(match self.ending {
+            true => Stay::Ending,
+            false => Stay::Over,
+        }))
+    }
+
     /// Send standard input from a thread of its own, so that output flows meanwhile.
     fn pump(&self, mut source: impl Read + Send + 'static) {
         let sender = self.sender.clone();
@@ -428,11 +477,12 @@ impl Guest {
         }
     }
 
-    /// Ask the machine to switch itself off, and see that it does within a short time.
+    /// Ask the machine to switch itself off, if nobody in it has, and see that it does within a short time.
     pub fn power_off(mut self) -> bool {
-        if !self
-            .sender
-            .send(host::POWER_OFF, &[], Duration::from_secs(2))
+        if !self.ending
+            && !self
+                .sender
+                .send(host::POWER_OFF, &[], Duration::from_secs(2))
         {
             return false;
         }

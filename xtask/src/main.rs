@@ -39,6 +39,7 @@ mod progress;
 mod run;
 mod scratch;
 mod share;
+mod ssh;
 mod symbols;
 mod test;
 mod trace;

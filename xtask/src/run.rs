@@ -4,7 +4,7 @@ use crate::cli::{self, Accel, System};
 use crate::link::Net;
 use crate::log::Log;
 use crate::machine::{self, Boot};
-use crate::verdict;
+use crate::{ssh, verdict};
 use anyhow::{Context, Result};
 use rustix::termios::{self, OptionalActions, Termios};
 use std::io::{IsTerminal, Read, Write};
@@ -13,10 +13,10 @@ use std::path::PathBuf;
 use std::process::Stdio;
 
 /// Puts the terminal back as it was, whatever happened in between.
-struct Saved(Option<Termios>);
+pub struct Saved(Option<Termios>);
 
 impl Saved {
-    fn now() -> Saved {
+    pub fn now() -> Saved {
         Saved(termios::tcgetattr(std::io::stdin()).ok())
     }
 }
@@ -89,6 +89,9 @@ impl Drop for Window {
 }
 
 pub fn run(arguments: &cli::Run) -> Result<u8> {
+    if arguments.ssh {
+        return ssh::run(arguments);
+    }
     let interactive = !arguments.headless && std::io::stdin().is_terminal();
     let mut machine = arguments.machine.clone();
     if interactive && machine.net.is_empty() && machine.system == System::Cairn {

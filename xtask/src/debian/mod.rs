@@ -118,6 +118,11 @@ impl Collection<'_> {
         places::cache().join(format!("{name}{further}{ending}"))
     }
 
+    /// Something of the user's root that lies beside its disk.
+    pub fn beside(&self, ending: &str) -> PathBuf {
+        self.place("debian", ending)
+    }
+
     /// The folder with the root, and the commands of `debugfs` that give files to their owners; made if it is not there, or was made from other lists.
     fn tree(&self) -> Result<(PathBuf, PathBuf)> {
         let folder = self.place("debian-root", "");

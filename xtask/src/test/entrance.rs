@@ -49,6 +49,7 @@ pub fn run(report: &Report) -> Result<()> {
         ("entrance/failing-package", false, failing_package),
         ("entrance/root", false, root),
         ("entrance/share", false, super::share::share),
+        ("entrance/ssh", false, super::ssh::ssh),
         ("entrance/window", false, super::window::window),
         ("entrance/debug", true, debug),
         ("entrance/crash", true, crash),
@@ -59,6 +60,10 @@ pub fn run(report: &Report) -> Result<()> {
         }
         if needs_gdb && !there_is_gdb() {
             println!("skip  {name}: there is no gdb (`./cairn debug` installs it)");
+            continue;
+        }
+        if name == "entrance/ssh" && !super::ssh::there_is_ssh() {
+            println!("skip  {name}: there is no ssh (`./cairn run --ssh` installs it)");
             continue;
         }
         build::system()?;

@@ -18,6 +18,7 @@ mod programs;
 pub mod reference;
 mod restart;
 mod share;
+mod ssh;
 mod stress;
 mod stretch;
 mod tables;
