@@ -333,7 +333,29 @@ impl Net {
         }
         let [a, b, c, d] = word.to_be_bytes();
         let head = [kind, code, 0, 0, a, b, c, d];
-        self.send_icmp(cx, own, source, head, &bytes[..bytes.len().min(most)]);
+        let quoted = &bytes[..bytes.len().min(most)];
+        self.send_error_to(cx, own, source, head, quoted);
+    }
+
+    /// Errors into links have a [rate](crate::rate).
+    fn send_error_to(
+        &mut self,
+        cx: &mut Context,
+        from: Address,
+        to: Address,
+        head: [u8; HEADER],
+        quoted: &[u8],
+    ) {
+        let Some(way) = self.interfaces.way(&to, 0) else {
+            return;
+        };
+        if !self.is_loopback(way.interface) {
+            let (now, random) = (self.now(cx), self.random_word());
+            if !self.errors.take(now, random) {
+                return;
+            }
+        }
+        self.send_icmp(cx, from, to, head, quoted);
     }
 
     fn send_error(
@@ -356,6 +378,6 @@ impl Net {
         let [a, b, c, d] = word.to_be_bytes();
         let head = [kind, code, 0, 0, a, b, c, d];
         // (The quoted bytes are borrowed from a packet that nobody else has.)
-        self.send_icmp(cx, arrived.header.destination, to, head, quoted);
+        self.send_error_to(cx, arrived.header.destination, to, head, quoted);
     }
 }

@@ -30,6 +30,7 @@ pub mod netlink;
 pub mod options;
 pub mod packet;
 pub mod ports;
+pub mod rate;
 pub mod raw;
 pub mod ring;
 pub mod routes;

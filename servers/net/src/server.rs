@@ -10,6 +10,7 @@ use crate::listener::Half;
 use crate::netlink::Netlink;
 use crate::packet::protocol;
 use crate::ports::Ports;
+use crate::rate::Bucket;
 use crate::socket::{Socket, State, NOTHING};
 use crate::stream::{Place, Stream, Wait};
 use crate::table;
@@ -99,6 +100,8 @@ pub struct Net {
     random: fn() -> u64,
     state: u64,
     pub(crate) identification: u16,
+    /// Errors of ICMP that may still be sent.
+    pub(crate) errors: Bucket,
     /// When the present request came.
     pub(crate) time: Time,
     timeouts: Timeouts,
@@ -163,6 +166,7 @@ impl Net {
             random,
             state: random(),
             identification: random() as u16,
+            errors: Bucket::default(),
             time: Time(0),
             timeouts: Timeouts::default(),
             trim: Vec::new(),

@@ -331,6 +331,31 @@ fn all_that_came_is_taken_in_though_nothing_tells_of_it_again() {
 }
 
 #[test]
+fn who_floods_the_machine_gets_errors_at_a_rate() {
+    let mut game = Game::configured();
+    let packet = datagram((ROUTER.1, 9), (OWN, 9), b"to nobody");
+    game.arrive(MAC, Kind::Ipv4, &packet);
+    game.answer_arp();
+    let flood = |game: &mut Game| {
+        for _ in 0..1000 {
+            game.arrive(MAC, Kind::Ipv4, &packet);
+        }
+        let mut errors = 0;
+        while let Some(frame) = game.sent() {
+            assert_eq!((frame[HEADER + 20], frame[HEADER + 21]), (3, 3));
+            errors += 1;
+        }
+        errors
+    };
+    let most = crate::rate::BURST as usize;
+    let first = flood(&mut game);
+    assert!((most / 2..=2 * most).contains(&first), "{first}");
+    game.pass(1_000_000_000);
+    let second = flood(&mut game);
+    assert!((most / 2..=2 * most).contains(&second), "{second}");
+}
+
+#[test]
 fn echo_is_answered_over_the_link() {
     let mut game = Game::configured();
     let header = Header {
