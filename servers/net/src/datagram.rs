@@ -7,6 +7,7 @@ use crate::interface::Way;
 use crate::internet::Arrived;
 use crate::options::discover;
 use crate::packet::{self, protocol, Header, Packet, Payload};
+use crate::paths::LEAST_V4;
 use crate::server::{fail, key, Net, Sent, READABLE, WRITABLE};
 use crate::socket::{Socket, State};
 use alloc::collections::VecDeque;
@@ -16,6 +17,7 @@ use cairn_resmgr::server::Answer;
 use cairn_resmgr::{Context, Failure};
 use cairn_slab::Slab;
 use cairn_tcp::secret::Ends;
+use cairn_tcp::time::Time;
 use core::hash::Hash;
 
 const HEADER: usize = 8;
@@ -313,7 +315,7 @@ impl Net {
         if socket.local.port == 0 {
             self.bind_ephemeral(cx, index)?;
         }
-        let Some(way) = self.interfaces.way(&to.address, device) else {
+        let Some(mut way) = self.interfaces.way(&to.address, device) else {
             return fail(ENETUNREACH);
         };
         if !may_broadcast && self.interfaces.is_broadcast(&to.address) {
@@ -334,6 +336,10 @@ impl Net {
             true => way.next_hop,
             false => to.address,
         };
+        if discover::narrows(options.mtu_discover) && !self.paths.is_empty() {
+            let now = self.now(cx);
+            way.mtu = self.path_mtu(&destination, &way, now);
+        }
         let multicast = destination.is_multicast();
         let header = Header {
             source: own,
@@ -353,6 +359,14 @@ impl Net {
         Ok((Endpoint::new(destination, to.port), header, way))
     }
 
+    /// What a way carries whole to its end: what its link does, or less.
+    pub(crate) fn path_mtu(&self, to: &Address, way: &Way, now: Time) -> u32 {
+        match self.is_loopback(way.interface) {
+            true => way.mtu,
+            false => self.paths.narrowed(to, way.mtu, now),
+        }
+    }
+
     /// May a packet with so many bytes behind its header leave this way? It may be cut on its way (of IPv4) as IP_MTU_DISCOVER says; what is too long is
     /// refused, and the queue of errors says what fits.
     pub(crate) fn measure(
@@ -367,7 +381,8 @@ impl Net {
         let fits = total <= way.mtu as usize;
         let never_cut = |discover| matches!(discover, discover::DO | discover::PROBE);
         let discover = self.socket(index)?.options.mtu_discover;
-        header.whole = never_cut(discover) || discover == discover::WANT && fits;
+        let narrowest = v4 && way.mtu <= LEAST_V4;
+        header.whole = never_cut(discover) || discover == discover::WANT && fits && !narrowest;
         let most = match v4 {
             _ if never_cut(discover) || discover == discover::INTERFACE => way.mtu,
             true => u32::from(u16::MAX),
@@ -399,6 +414,7 @@ impl Net {
         let identification = self.next_identification();
         let packet = Packet::new(&header, HEADER + length, identification);
         let mut packet = packet.ok_or(Failure::Errno(ENOBUFS))?;
+        packet.mtu = way.mtu;
         let bytes = packet.extend(HEADER + length);
         bytes[0..2].copy_from_slice(&port.to_be_bytes());
         bytes[2..4].copy_from_slice(&to.port.to_be_bytes());

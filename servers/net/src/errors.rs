@@ -77,6 +77,14 @@ impl Told {
             _ => (EHOSTUNREACH, false),
         }
     }
+
+    /// What a router's link takes, which was not the whole packet.
+    fn narrow(&self, v4: bool) -> Option<u32> {
+        match (v4, self.kind, self.code) {
+            (true, 3, 4) | (false, 2, _) => Some(self.info),
+            _ => None,
+        }
+    }
 }
 
 impl Net {
@@ -135,6 +143,7 @@ impl Net {
         let to = Endpoint::new(Address(ends.remote), ends.remote_port);
         let v4 = to.address.is_v4();
         let (errno, lasts) = told.errno(v4);
+        let now = self.now(cx);
         let Some(socket) = self.sockets.get_mut(index) else {
             return;
         };
@@ -143,6 +152,9 @@ impl Net {
         let mine = bound.is_any() || bound == Address(ends.local);
         if !mine || peer.is_some_and(|peer| peer.address != to.address) {
             return;
+        }
+        if let Some(mtu) = told.narrow(v4) {
+            self.paths.learn(to.address, mtu, now);
         }
         if socket.options.wants_errors(v4) {
             Net::keep_fault(cx, socket, (told, errno), to, text);

@@ -29,6 +29,7 @@ pub mod listener;
 pub mod netlink;
 pub mod options;
 pub mod packet;
+pub mod paths;
 pub mod ports;
 pub mod rate;
 pub mod raw;

@@ -7,7 +7,7 @@ use cairn_idl::capability;
 use cairn_idl::errno::*;
 use cairn_idl::net::{with, NETLINK, OPTION_MAX, PACKET, STREAM};
 use cairn_resmgr::server::Answer;
-use cairn_resmgr::Context;
+use cairn_resmgr::{Context, Failure};
 use cairn_rt::channel::Reply;
 use cairn_tcp::congestion::Algorithm;
 use cairn_tcp::connection::State as Tcp;
@@ -259,6 +259,11 @@ pub(crate) mod discover {
     pub const DO: u32 = 2;
     pub const PROBE: u32 = 3;
     pub const INTERFACE: u32 = 4;
+
+    /// Whether routers' words are heeded: not by PROBE, INTERFACE and OMIT.
+    pub fn narrows(discover: u32) -> bool {
+        discover <= DO
+    }
 }
 
 /// Bytes of `struct tcp_info`.
@@ -327,8 +332,8 @@ impl Net {
             }
             level if special && level != SOCKET => return fail(ENOPROTOOPT),
             SOCKET => self.get_socket_option(index, number)?,
-            IP => [u64::from(self.get_ip_option(index, number)?), 0],
-            IPV6 => [u64::from(self.get_ipv6_option(index, number)?), 0],
+            IP => [u64::from(self.get_ip_option(cx, index, number)?), 0],
+            IPV6 => [u64::from(self.get_ipv6_option(cx, index, number)?), 0],
             TCP if self.socket(index)?.is_stream() => {
                 [u64::from(self.get_tcp_option(index, number)?), 0]
             }
@@ -405,7 +410,7 @@ impl Net {
         stream.map_or(0, |stream| core::mem::take(&mut stream.error))
     }
 
-    fn get_ip_option(&mut self, index: u32, number: u32) -> Answer<u32> {
+    fn get_ip_option(&mut self, cx: &mut Context, index: u32, number: u32) -> Answer<u32> {
         let socket = self.socket(index)?;
         let options = &socket.options;
         Ok(match number {
@@ -413,13 +418,7 @@ impl Net {
             2 => u32::from(options.ttl),
             4 => 0,
             10 => options.mtu_discover,
-            14 => match socket
-                .remote
-                .and_then(|to| self.interfaces.way(&to.address, 0))
-            {
-                Some(way) => way.mtu,
-                None => return fail(ENOTCONN),
-            },
+            14 => return self.mtu_of(cx, index),
             33 => u32::from(options.multicast_ttl),
             34 => options.multicast_loop as u32,
             32 | 50 => 0,
@@ -430,7 +429,18 @@ impl Net {
         })
     }
 
-    fn get_ipv6_option(&mut self, index: u32, number: u32) -> Answer<u32> {
+    /// IP_MTU and IPV6_MTU: of the way to the peer.
+    fn mtu_of(&mut self, cx: &mut Context, index: u32) -> Answer<u32> {
+        let now = self.now(cx);
+        let to = self.socket(index)?.remote;
+        let to = to.ok_or(Failure::Errno(ENOTCONN))?.address;
+        match self.interfaces.way(&to, 0) {
+            Some(way) => Ok(self.path_mtu(&to, &way, now)),
+            None => fail(ENOTCONN),
+        }
+    }
+
+    fn get_ipv6_option(&mut self, cx: &mut Context, index: u32, number: u32) -> Answer<u32> {
         let socket = self.socket(index)?;
         if socket.is_v4() {
             return fail(EOPNOTSUPP);
@@ -443,13 +453,7 @@ impl Net {
             18 => u32::from(options.multicast_ttl),
             19 => options.multicast_loop as u32,
             23 => options.mtu_discover,
-            24 => match socket
-                .remote
-                .and_then(|to| self.interfaces.way(&to.address, 0))
-            {
-                Some(way) => way.mtu,
-                None => return fail(ENOTCONN),
-            },
+            24 => return self.mtu_of(cx, index),
             67 => u32::from(options.traffic_class),
             number if number < 128 && IPV6_SWITCHES >> number & 1 != 0 => {
                 (options.ipv6 >> number & 1) as u32

@@ -54,6 +54,8 @@ pub struct Packet {
     pub trusted: bool,
     /// Sockets of AF_PACKET have seen it come.
     pub seen: bool,
+    /// Its way carries no more whole, whatever its link does.
+    pub mtu: u32,
 }
 
 /// Where what a packet carries lies in it.
@@ -106,6 +108,7 @@ impl Packet {
             start: HEADROOM,
             trusted: false,
             seen: false,
+            mtu: u32::MAX,
         })
     }
 
@@ -116,6 +119,7 @@ impl Packet {
             bytes,
             trusted: false,
             seen: false,
+            mtu: u32::MAX,
         }
     }
 

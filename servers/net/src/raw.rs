@@ -126,6 +126,7 @@ impl Net {
         let identification = self.next_identification();
         let packet = Packet::new(&header, length, identification);
         let mut packet = packet.ok_or(Failure::Errno(ENOBUFS))?;
+        packet.mtu = way.mtu;
         let bytes = packet.extend(length);
         cx.fetch(0, bytes)?;
         if !raw {

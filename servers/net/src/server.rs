@@ -9,6 +9,7 @@ use crate::link::Attached;
 use crate::listener::Half;
 use crate::netlink::Netlink;
 use crate::packet::protocol;
+use crate::paths::Paths;
 use crate::ports::Ports;
 use crate::rate::Bucket;
 use crate::socket::{Socket, State, NOTHING};
@@ -93,6 +94,7 @@ pub struct Net {
     pub(crate) ports: Ports,
     pub(crate) timers: Timers,
     pub interfaces: Interfaces,
+    pub(crate) paths: Paths,
     /// Those of them that are links.
     pub(crate) links: Vec<Attached>,
     pub(crate) secret: Secret,
@@ -160,6 +162,7 @@ impl Net {
             ports: Ports::new(key()),
             timers: Timers::default(),
             interfaces: Interfaces::default(),
+            paths: Paths::default(),
             links: Vec::new(),
             secret: Secret::new(number.to_le_bytes()),
             hash_key: key(),

@@ -162,10 +162,11 @@ impl<P: Port> Ethernet<P> {
             Some(4) => Kind::Ipv4,
             _ => Kind::Ipv6,
         };
-        if packet.bytes().len() > self.mtu {
+        let mtu = self.mtu.min(packet.mtu as usize);
+        if packet.bytes().len() > mtu {
             match kind {
-                Kind::Ipv4 => self.put_pieces(packet.bytes(), to),
-                _ => self.put_pieces6(packet.bytes(), to),
+                Kind::Ipv4 => self.put_pieces(packet.bytes(), to, mtu),
+                _ => self.put_pieces6(packet.bytes(), to, mtu),
             }
             return;
         }
@@ -176,7 +177,7 @@ impl<P: Port> Ethernet<P> {
     }
 
     /// RFC 791, 3.2. (Who forbids it has been told of the MTU by its way.)
-    fn put_pieces(&mut self, packet: &[u8], to: Mac) {
+    fn put_pieces(&mut self, packet: &[u8], to: Mac, mtu: usize) {
         let Some((head, payload)) = packet.split_first_chunk::<IPV4>() else {
             return;
         };
@@ -184,7 +185,7 @@ impl<P: Port> Ethernet<P> {
         if head[0] != 0x45 || head[6] & 0x40 != 0 {
             return;
         }
-        let each = (self.mtu - IPV4) / 8 * 8;
+        let each = (mtu - IPV4) / 8 * 8;
         let mac = self.port.mac();
         let mut bytes = Vec::new();
         if bytes.try_reserve_exact(HEADER + IPV4 + each).is_err() {
@@ -209,15 +210,15 @@ impl<P: Port> Ethernet<P> {
     }
 
     /// RFC 8200, 4.5; the number is one that nobody guesses (RFC 7739).
-    fn put_pieces6(&mut self, packet: &[u8], to: Mac) {
+    fn put_pieces6(&mut self, packet: &[u8], to: Mac, mtu: usize) {
         let Some((head, payload)) = packet.split_first_chunk::<IPV6>() else {
             return;
         };
-        let each = self.mtu.saturating_sub(IPV6 + FRAGMENT) / 8 * 8;
+        let each = mtu.saturating_sub(IPV6 + FRAGMENT) / 8 * 8;
         let mac = self.port.mac();
         let number = (self.random)() as u32;
         let mut bytes = Vec::new();
-        let room = bytes.try_reserve_exact(HEADER + self.mtu).is_ok();
+        let room = bytes.try_reserve_exact(HEADER + mtu).is_ok();
         if each == 0 || !room {
             return;
         }

@@ -685,6 +685,106 @@ fn long_packets_of_ipv6_go_in_pieces_both_ways() {
     assert_eq!(game.sent6(), None);
 }
 
+#[test]
+fn datagrams_are_cut_to_what_a_router_told() {
+    let mut game = Game::configured();
+    let socket = game.socket();
+    let text = [7; 1400];
+    // The frames of a datagram: their lengths, and whether routers may cut them.
+    let frames = |game: &mut Game, socket: u64| {
+        assert_eq!(game.send(socket, ROUTER.1, &text), 1400);
+        let mut frames = Vec::new();
+        while let Some(frame) = game.sent() {
+            frames.push((frame.len() - HEADER, frame[HEADER + 6] & 0x40 == 0));
+        }
+        frames
+    };
+    assert_eq!(game.send(socket, ROUTER.1, &text), 1400);
+    game.answer_arp();
+    let packet = game.sent().expect("a datagram")[HEADER..].to_vec();
+    // (Type 3, code 4.) It quotes the packet's begin.
+    let told = |packet: &[u8], mtu: u16| {
+        let mut body = vec![3, 4, 0, 0, 0, 0];
+        body.extend(mtu.to_be_bytes());
+        body.extend(&packet[..28]);
+        let sum = cairn_ethernet::fragments::checksum(&body);
+        body[2..4].copy_from_slice(&sum.to_be_bytes());
+        let header = Header {
+            source: Address::v4(ROUTER.1),
+            destination: Address::v4(OWN),
+            protocol: protocol::ICMP,
+            ttl: 64,
+            ..Header::default()
+        };
+        let mut message = Packet::new(&header, body.len(), 7).unwrap();
+        message.push(&body);
+        message.bytes().to_vec()
+    };
+    let whole = vec![(1428, false)];
+    assert_eq!(frames(&mut game, socket), whole);
+    // Of a port that nobody has it is not believed.
+    let mut other = packet.clone();
+    other[20] ^= 1;
+    game.arrive(MAC, Kind::Ipv4, &told(&other, 1000));
+    assert_eq!(frames(&mut game, socket), whole);
+    game.arrive(MAC, Kind::Ipv4, &told(&packet, 1000));
+    assert_eq!(frames(&mut game, socket), [(996, true), (452, true)]);
+    // IP_MTU and IP_MTU_DISCOVER: one that must not be cut is refused, and a probe heeds nobody.
+    let [low, high] = Address::v4(ROUTER.1).words();
+    let connect = [net::CONNECT, low, high, 9 | INET << 16];
+    assert_eq!(game.call(socket, &connect, b""), 0);
+    let mtu = [net::GET_OPTION, 14];
+    let answer = game.bench.call(socket, &mtu, b"", 0).unwrap();
+    assert_eq!(answer.words[1], 1000);
+    let discover = |how| [net::SET_OPTION, 10, how];
+    assert_eq!(game.call(socket, &discover(2), b""), 0);
+    assert_eq!(game.send(socket, ROUTER.1, &text), -90, "EMSGSIZE");
+    assert_eq!(game.call(socket, &discover(3), b""), 0);
+    assert_eq!(frames(&mut game, socket), whole);
+    assert_eq!(game.call(socket, &discover(1), b""), 0);
+    // An attacker makes no crumbs of them.
+    game.arrive(MAC, Kind::Ipv4, &told(&packet, 68));
+    assert_eq!(
+        frames(&mut game, socket),
+        [(548, true), (548, true), (372, true)]
+    );
+    game.bench.fake.time += 601_000_000_000;
+    assert!(frames(&mut game, socket).contains(&whole[0]));
+}
+
+#[test]
+fn datagrams_of_ipv6_are_cut_to_what_a_router_told() {
+    let mut game = configured6();
+    game.bench.fake.pass = Some(0);
+    let words = [net::SOCKET, net::INET6, DATAGRAM, 0, 0];
+    let socket = game.bench.call(0, &words, b"", 0).unwrap().minted[0];
+    let [low, high] = Address(FRIEND6).words();
+    let words = [
+        net::SEND,
+        msg::DONTWAIT | with::ADDRESS,
+        low,
+        high,
+        9 | net::INET6 << 16,
+    ];
+    assert_eq!(game.call(socket, &words, &[7; 1400]), 1400);
+    let frame = game.sent6().expect("a datagram");
+    assert_eq!((frame.len() - HEADER, game.sent6()), (1448, None));
+    let mut body = vec![2, 0, 0, 0, 0, 0, 5, 0];
+    body.extend(&frame[HEADER..]);
+    body.truncate(1232);
+    game.arrive(MAC, Kind::Ipv6, &message6(FRIEND6, LOCAL6, 64, &body));
+    assert_eq!(game.call(socket, &words, &[7; 1400]), 1400);
+    let mut fragments = Fragments::new(PATIENCE_V6);
+    let mut whole = Outcome::Kept;
+    let mut lengths = Vec::new();
+    while let Some(frame) = game.sent6() {
+        lengths.push(frame.len() - HEADER);
+        whole = fragments.arrives_v6(0, &frame[HEADER..]);
+    }
+    assert_eq!(lengths, [1280, 224]);
+    assert!(matches!(whole, Outcome::Complete(_)));
+}
+
 /// The message about an error that was sent last: type, code, the word, and whether it quotes `packet` from its begin on.
 fn told6(game: &mut Game, packet: &[u8]) -> Option<(u8, u8, u32, bool)> {
     let frame = game.sent6()?;
