@@ -205,14 +205,24 @@ impl Game {
     }
 
     fn socket(&mut self) -> u64 {
+        self.socket_of(INET)
+    }
+
+    fn socket_of(&mut self, family: u64) -> u64 {
         self.bench.fake.pass = Some(0);
-        let words = [net::SOCKET, INET, DATAGRAM, 0, 0];
+        let words = [net::SOCKET, family, DATAGRAM, 0, 0];
         self.bench.call(0, &words, b"", 0).unwrap().minted[0]
     }
 
     fn send(&mut self, socket: u64, to: Ip, bytes: &[u8]) -> i64 {
-        let [low, high] = Address::v4(to).words();
-        let word = 9 | INET << 16;
+        self.send_to(socket, Address::v4(to), bytes)
+    }
+
+    /// To port 9.
+    fn send_to(&mut self, socket: u64, to: Address, bytes: &[u8]) -> i64 {
+        let [low, high] = to.words();
+        let family = if to.is_v4() { INET } else { net::INET6 };
+        let word = 9 | family << 16;
         let words = [net::SEND, msg::DONTWAIT | with::ADDRESS, low, high, word];
         self.call(socket, &words, bytes)
     }
@@ -585,18 +595,8 @@ fn ipv6_has_addresses_and_neighbours() {
         (Address(wide), Address(ROUTER6))
     );
     // It is asked who has it, and the packet goes there.
-    game.bench.fake.pass = Some(0);
-    let words = [net::SOCKET, net::INET6, DATAGRAM, 0, 0];
-    let socket = game.bench.call(0, &words, b"", 0).unwrap().minted[0];
-    let [low, high] = Address(host).words();
-    let words = [
-        net::SEND,
-        msg::DONTWAIT | with::ADDRESS,
-        low,
-        high,
-        9 | net::INET6 << 16,
-    ];
-    assert_eq!(game.call(socket, &words, b"hello"), 5);
+    let socket = game.socket_of(net::INET6);
+    assert_eq!(game.send_to(socket, Address(host), b"hello"), 5);
     let question = game.sent_of(true).expect("a question");
     assert_eq!(
         (question[HEADER + 40], &question[HEADER + 48..HEADER + 64]),
@@ -755,25 +755,16 @@ fn datagrams_are_cut_to_what_a_router_told() {
 #[test]
 fn datagrams_of_ipv6_are_cut_to_what_a_router_told() {
     let mut game = configured6();
-    game.bench.fake.pass = Some(0);
-    let words = [net::SOCKET, net::INET6, DATAGRAM, 0, 0];
-    let socket = game.bench.call(0, &words, b"", 0).unwrap().minted[0];
-    let [low, high] = Address(FRIEND6).words();
-    let words = [
-        net::SEND,
-        msg::DONTWAIT | with::ADDRESS,
-        low,
-        high,
-        9 | net::INET6 << 16,
-    ];
-    assert_eq!(game.call(socket, &words, &[7; 1400]), 1400);
+    let socket = game.socket_of(net::INET6);
+    let text = [7; 1400];
+    assert_eq!(game.send_to(socket, Address(FRIEND6), &text), 1400);
     let frame = game.sent6().expect("a datagram");
     assert_eq!((frame.len() - HEADER, game.sent6()), (1448, None));
     let mut body = vec![2, 0, 0, 0, 0, 0, 5, 0];
     body.extend(&frame[HEADER..]);
     body.truncate(1232);
     game.arrive(MAC, Kind::Ipv6, &message6(FRIEND6, LOCAL6, 64, &body));
-    assert_eq!(game.call(socket, &words, &[7; 1400]), 1400);
+    assert_eq!(game.send_to(socket, Address(FRIEND6), &text), 1400);
     let mut fragments = Fragments::new(PATIENCE_V6);
     let mut whole = Outcome::Kept;
     let mut lengths = Vec::new();
