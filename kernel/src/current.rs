@@ -76,9 +76,6 @@ impl<A: Arch> Kernel<A> {
                     return Err(Error::BadArgument.into());
                 }
                 let target = self.own_entry(t, w[0])?;
-                if self.close_short(t, w[0] as u32, target) {
-                    return Err(Stop::Left);
-                }
                 self.close(d, w[0] as u32, target)
             }
             current::PORTAL_COPY => self.portal_copy(t, w),

@@ -1,8 +1,8 @@
 //! Who runs: the ready queue, switching, quanta, and message-driven priority.
 //!
-//! A thread's effective priority is that of the caller it works for, or its own if it works for none; raised to the most important
-//! caller that queues at the channel it serves, to its own priority while pulses wait there, and to the most important thread that waits for a mutex of
-//! its. A change travels along the chain of servers and owners.
+//! A thread's effective priority is that of the caller it works for. If it works for none it is its own, but no more than that of a caller that has gone meanwhile, or whose interruption or
+//! end it was told. It is raised to the most important caller that queues at the channel it serves, as far as its own to the most important pulse that waits there, and to the most important
+//! thread that waits for a mutex of its. A change travels along the chain of servers and owners.
 //!
 //! Each core has a ready queue; [`crate::cores`] says which core a thread goes to.
 //!
@@ -454,13 +454,11 @@ impl<A: Arch> Kernel<A> {
         let thread = &self.threads[t];
         let mut priority = match thread.client {
             Some(client) => self.threads[client].effective,
-            None => thread.base,
+            None => thread.base.min(thread.behalf),
         };
         if let Some(c) = thread.serving {
             let channel = &self.channels[c];
-            if channel.pulses.is_waiting() {
-                priority = priority.max(thread.base);
-            }
+            priority = priority.max(thread.base.min(channel.pulses.priority));
             priority = priority.max(channel.senders.top().max(0) as u8);
         }
         if thread.lifted {

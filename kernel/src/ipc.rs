@@ -357,6 +357,7 @@ impl<A: Arch> Kernel<A> {
             return Err(Error::Dead.into());
         }
         self.end_service(t);
+        self.threads[t].behalf = u8::MAX;
         self.serve(t, c);
         if self.channels[c].pulses.is_waiting() {
             self.take_pulse(t, c);
@@ -453,6 +454,7 @@ impl<A: Arch> Kernel<A> {
             return self.receive_after_reply(t, c);
         }
         self.end_service(t);
+        self.threads[t].behalf = u8::MAX;
         self.serve(t, c);
         self.block_receiving(t, c);
         self.hand_over(caller);

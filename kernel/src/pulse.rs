@@ -35,6 +35,8 @@ pub struct PulseLink {
     pub channel: Option<ChannelRef>,
     previous: Node,
     next: Node,
+    /// Who takes it works at this priority, or at its own if that is lower.
+    pub(crate) priority: u8,
 }
 
 impl PulseLink {
@@ -43,6 +45,7 @@ impl PulseLink {
             channel: None,
             previous: Node::None,
             next: Node::None,
+            priority: 0,
         }
     }
 
@@ -57,6 +60,8 @@ impl PulseLink {
 pub struct PulseQueue {
     pub(crate) head: Node,
     tail: Node,
+    /// The highest of those that came since none waited; 0 if none waits.
+    pub(crate) priority: u8,
 }
 
 impl PulseQueue {
@@ -90,12 +95,15 @@ impl<A: Arch> Kernel<A> {
         }
     }
 
-    fn pulse_push(&mut self, c: ChannelRef, node: Node) {
-        let tail = self.channels[c].pulses.tail;
+    fn pulse_push(&mut self, c: ChannelRef, node: Node, priority: u8) {
+        let queue = &mut self.channels[c].pulses;
+        queue.priority = queue.priority.max(priority);
+        let tail = queue.tail;
         *self.pulse_link(node) = PulseLink {
             channel: Some(c),
             previous: tail,
             next: Node::None,
+            priority,
         };
         if tail.is_none() {
             self.channels[c].pulses.head = node;
@@ -122,6 +130,10 @@ impl<A: Arch> Kernel<A> {
             self.pulse_link(link.next).previous = link.previous;
         }
         *self.pulse_link(node) = PulseLink::new();
+        let queue = &mut self.channels[c].pulses;
+        if !queue.is_waiting() {
+            queue.priority = 0;
+        }
     }
 
     /// Who has something to tell channel `c`, the oldest first, for checks.
@@ -155,10 +167,15 @@ impl<A: Arch> Kernel<A> {
         if self.pulse_link(node).is_queued() {
             return;
         }
+        // What a caller brings about is for nobody but that one. All else somebody more important may wait for.
+        let priority = match node {
+            Node::Thread(t) => self.threads[t].unfallen(),
+            _ => u8::MAX,
+        };
         let channel = &mut self.channels[c];
         let Some(receiver) = channel.receivers.first() else {
             let server = channel.server;
-            self.pulse_push(c, node);
+            self.pulse_push(c, node, priority);
             if let Some(server) = server {
                 self.refresh(server);
             }
@@ -167,12 +184,15 @@ impl<A: Arch> Kernel<A> {
         // Where a receiver waits no pulse does, so this one need not queue.
         self.remove_receiver(c, receiver);
         self.threads[receiver].channel = None;
-        self.deliver_pulse(receiver, node);
+        self.deliver_pulse(receiver, node, priority);
+        if priority != u8::MAX {
+            self.threads[receiver].effective = self.deserved(receiver);
+        }
         self.disarm(receiver);
         self.wake(receiver);
     }
 
-    /// [`Kernel::pulse_post`] as the last thing that an entry does: a waiting receiver that is more important than all others runs at once, without a turn in the ready queue. The
+    /// [`Kernel::pulse_post`] of an interrupt, as the last thing that an entry does: a waiting receiver that is more important than all others runs at once, without a turn in the ready queue. The
     /// thread that was current need not be any more.
     pub(crate) fn pulse_post_last(&mut self, c: ChannelRef, node: Node) {
         if !self.pulse_short(c, node) {
@@ -201,7 +221,7 @@ impl<A: Arch> Kernel<A> {
             return false;
         }
         self.remove_receiver(c, receiver);
-        self.deliver_pulse(receiver, node);
+        self.deliver_pulse(receiver, node, u8::MAX);
         self.disarm(receiver);
         self.charge();
         self.set_back(current);
@@ -213,14 +233,15 @@ impl<A: Arch> Kernel<A> {
         true
     }
 
-    /// Deliver the oldest pulse of the channel into the receiver's registers. False if there is none.
-    pub(crate) fn take_pulse(&mut self, receiver: ThreadRef, c: ChannelRef) -> bool {
+    /// Deliver the oldest pulse of the channel into the receiver's registers.
+    pub(crate) fn take_pulse(&mut self, receiver: ThreadRef, c: ChannelRef) {
         let node = self.channels[c].pulses.head;
-        self.deliver_pulse(receiver, node)
+        let priority = self.pulse_link(node).priority;
+        self.deliver_pulse(receiver, node, priority);
     }
 
-    /// Tell the receiver what a source has to say. The source leaves the queue, if it is in one (but for a portal with two things to say).
-    fn deliver_pulse(&mut self, receiver: ThreadRef, node: Node) -> bool {
+    /// Tell the receiver what a source has to say, and at which priority to work for it. The source leaves the queue, if it is in one (but for a portal with two things to say).
+    fn deliver_pulse(&mut self, receiver: ThreadRef, node: Node, priority: u8) {
         let (badge, words) = match node {
             Node::Portal(r) => {
                 let portal = &mut self.portals[r];
@@ -280,10 +301,11 @@ impl<A: Arch> Kernel<A> {
                 self.release_domain_object(r);
                 told
             }
-            Node::None => return false,
+            Node::None => return,
         };
-        set_pulse(&mut self.threads[receiver].registers, badge, words);
-        true
+        let receiver = &mut self.threads[receiver];
+        receiver.behalf = priority;
+        set_pulse(&mut receiver.registers, badge, words);
     }
 
     /// Throw away the oldest pulse of a channel that goes. False if there is none.

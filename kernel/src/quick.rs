@@ -70,6 +70,7 @@ impl<A: Arch> Kernel<A> {
     pub(crate) fn add_plain_receiver(&mut self, c: ChannelRef, t: ThreadRef) {
         let thread = &mut self.threads[t];
         let channel = &mut self.channels[c];
+        thread.behalf = u8::MAX;
         if thread.stops != 0 || !channel.receivers.is_empty() {
             return self.add_receiver(c, t);
         }

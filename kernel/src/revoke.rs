@@ -42,12 +42,6 @@ impl Lineage {
     pub fn parent(&self) -> Option<PortalRef> {
         self.parent
     }
-
-    /// Derived, or derived from?
-    #[inline]
-    pub fn has_family(&self) -> bool {
-        self.parent.is_some() || self.child.is_some()
-    }
 }
 
 impl<A: Arch> Kernel<A> {

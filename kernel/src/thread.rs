@@ -158,6 +158,9 @@ pub struct Thread<F> {
     /// The priority that it was given, of which its own may have fallen by one (see [`crate::adaptive`]).
     pub assigned: u8,
     pub adaptive: bool,
+    /// While it works for no caller it has no more than this: the priority of the caller that has gone meanwhile, or of whose interruption or end it was told. It may have its
+    /// own again when it receives next.
+    pub behalf: u8,
     pub affinity: u64,
     /// The cores that its owner lets it and its domain choose from.
     pub allowed: u64,
@@ -202,6 +205,12 @@ impl<F> Thread<F> {
             (true, false) => policy::ROUND_ROBIN,
             (true, true) => policy::ADAPTIVE,
         }
+    }
+
+    /// The priority at which it runs, without what it has fallen by: who works on its behalf has not fallen, and nobody would see that it waits ([`crate::adaptive`]).
+    #[inline(never)]
+    pub(crate) fn unfallen(&self) -> u8 {
+        self.effective + (self.assigned - self.base)
     }
 
     /// It has used up a quantum since it waited last.
@@ -282,6 +291,7 @@ impl<A: Arch> Kernel<A> {
         core: 0,
         assigned: 0,
         adaptive: false,
+        behalf: u8::MAX,
         affinity: u64::MAX,
         allowed: u64::MAX,
         saved: Registers::ZERO,
@@ -335,7 +345,7 @@ impl<A: Arch> Kernel<A> {
         thread.stops | self.domains[thread.domain].stops != 0
     }
 
-    /// Take the thread out of whatever it is linked in. Servers that worked for it are told nothing here, but lose its priority.
+    /// Take the thread out of whatever it is linked in. Servers that worked for it are told nothing here, and go on with no more than its priority.
     pub(crate) fn detach(&mut self, t: ThreadRef) {
         let thread = &self.threads[t];
         let (state, channel) = (thread.state, thread.channel);
@@ -364,6 +374,7 @@ impl<A: Arch> Kernel<A> {
                 self.charge();
                 if let Some(server) = self.threads[t].server.take() {
                     self.threads[server].client = None;
+                    self.threads[server].behalf = self.threads[t].unfallen();
                     self.refresh(server);
                 }
             }

@@ -12,6 +12,9 @@ use crate::explore::Model;
 pub const THREADS: usize = 6;
 pub const CHANNELS: usize = 3;
 
+/// What a thread has that works for itself or for a caller.
+pub const OWN: u8 = u8::MAX;
+
 /// A thread, a channel, a domain by number.
 pub type T = u8;
 pub type C = u8;
@@ -80,6 +83,8 @@ pub enum Place {
 pub struct Thread {
     pub place: Place,
     pub effective: u8,
+    /// The priority of its caller that has gone, or of whose interruption or end it was told; [`OWN`] from its next receive on.
+    pub behalf: u8,
     /// Whom it works for, and the channel where it received last.
     pub client: Option<T>,
     pub serving: Option<C>,
@@ -89,6 +94,8 @@ pub struct Thread {
     pub poked: bool,
     /// What its waiting pulse says: the token, and that the caller is gone (else: interrupted).
     pub notice: Option<(u16, bool)>,
+    /// The priority at which that waits, 0 if it does not.
+    pub cause: u8,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -102,6 +109,8 @@ pub struct Channel {
     pub pulses: Queue,
     /// NOTIFY gathered something that nobody received.
     pub noted: bool,
+    /// The most important pulse since none waited ([`OWN`]: a NOTIFY), 0 if none waits.
+    pub cause: u8,
     pub server: Option<T>,
     pub home: Option<D>,
 }
@@ -168,6 +177,12 @@ pub enum Fault {
     ReplyKeepsPriority,
     /// Whoever came first is received first.
     FirstComeFirstReceived,
+    /// Who is told of a caller works at its own priority, whoever that was.
+    PulseAtOwnPriority,
+    /// A server goes on at its own priority for a caller that has gone.
+    GoneAtOwnPriority,
+    /// What a server did for others lowers it for ever.
+    BehalfStays,
     CyclesAllowed,
     /// A delivery does not make a new token.
     TokensRepeat,
@@ -193,12 +208,15 @@ pub enum Fault {
 }
 
 impl Fault {
-    pub const ALL: [Fault; 17] = [
+    pub const ALL: [Fault; 20] = [
         Fault::QueueLiftsNobody,
         Fault::LiftEndsAtFirst,
         Fault::DepartureKeepsPriority,
         Fault::ReplyKeepsPriority,
         Fault::FirstComeFirstReceived,
+        Fault::PulseAtOwnPriority,
+        Fault::GoneAtOwnPriority,
+        Fault::BehalfStays,
         Fault::CyclesAllowed,
         Fault::TokensRepeat,
         Fault::TokenOfOtherChannel,
@@ -234,6 +252,15 @@ impl Setup {
         self.threads[t as usize].0
     }
 
+    /// What `t` has when it works on behalf of somebody of this priority: nothing tells what is not less than its own from that.
+    pub fn behalf(&self, t: T, cause: u8) -> u8 {
+        if cause < self.base(t) {
+            cause
+        } else {
+            OWN
+        }
+    }
+
     fn domain(&self, t: T) -> D {
         self.threads[t as usize].1
     }
@@ -252,11 +279,13 @@ impl Setup {
             threads: [Thread {
                 place: Place::Dead,
                 effective: 0,
+                behalf: OWN,
                 client: None,
                 serving: None,
                 token: 0,
                 poked: false,
                 notice: None,
+                cause: 0,
             }; THREADS],
             channels: [Channel {
                 open: false,
@@ -264,6 +293,7 @@ impl Setup {
                 receivers: Queue::default(),
                 pulses: Queue::default(),
                 noted: false,
+                cause: 0,
                 server: None,
                 home: None,
             }; CHANNELS],
@@ -361,13 +391,11 @@ impl Play<'_> {
         let thread = self.s[t];
         let mut priority = match thread.client {
             Some(client) => self.s[client].effective,
-            None => base,
+            None => base.min(thread.behalf),
         };
         if let Some(c) = thread.serving {
             let channel = *self.channel(c);
-            if !channel.pulses.is_empty() {
-                priority = priority.max(base);
-            }
+            priority = priority.max(base.min(channel.cause));
             for &sender in channel.senders.as_slice() {
                 priority = priority.max(self.s[sender].effective);
             }
@@ -498,6 +526,9 @@ impl Play<'_> {
         }
         self.put_off(t);
         self.serve(t, c);
+        if !self.has(Fault::BehalfStays) {
+            self.s[t].behalf = OWN;
+        }
         if let Some(source) = self.channel(c).pulses.first() {
             self.take_pulse(t, c, source);
             self.refresh(t);
@@ -577,41 +608,65 @@ impl Play<'_> {
             // It is thought to be queued, but somebody took it out.
             self.channel(c).pulses.remove(NOTE);
         } else if !self.channel(c).pulses.contains(NOTE) {
-            self.post(c, NOTE);
+            self.post(c, NOTE, OWN);
         }
     }
 
-    /// The source has something to say.
-    fn post(&mut self, c: C, source: u8) {
+    /// The source has something to say, which is for somebody of this priority.
+    fn post(&mut self, c: C, source: u8, cause: u8) {
         let waiting = self.channel(c).receivers.first();
         if let (Some(r), false) = (waiting, self.has(Fault::PulseWakesNobody)) {
             self.channel(c).receivers.remove(r);
             self.s[r].place = Place::Able;
-            self.say(r, c, source);
+            self.say(r, c, source, cause);
+            self.refresh(r);
         } else {
-            self.channel(c).pulses.push(source);
+            let channel = self.channel(c);
+            channel.pulses.push(source);
+            channel.cause = channel.cause.max(cause);
+            if source != NOTE {
+                self.s[source].cause = cause;
+            }
             self.refresh_server(c);
         }
     }
 
-    fn say(&mut self, r: T, c: C, source: u8) {
+    fn say(&mut self, r: T, c: C, source: u8, cause: u8) {
         if source == NOTE {
             self.channel(c).noted = false;
         } else {
             self.s[source].notice = None;
         }
+        if !self.has(Fault::PulseAtOwnPriority) {
+            self.s[r].behalf = self.setup.behalf(r, cause);
+        }
         self.tell(r, Outcome::Pulse(source));
     }
 
     fn take_pulse(&mut self, r: T, c: C, source: u8) {
-        self.channel(c).pulses.remove(source);
-        self.say(r, c, source);
+        let cause = match source {
+            NOTE => OWN,
+            t => self.s[t].cause,
+        };
+        self.unqueue(c, source);
+        self.say(r, c, source, cause);
+    }
+
+    fn unqueue(&mut self, c: C, source: u8) {
+        if source != NOTE {
+            self.s[source].cause = 0;
+        }
+        let channel = self.channel(c);
+        channel.pulses.remove(source);
+        if channel.pulses.is_empty() {
+            channel.cause = 0;
+        }
     }
 
     /// What the channel was to be told of this caller is not to be told.
     fn withdraw(&mut self, t: T, c: C) {
         if self.s[t].notice.take().is_some() {
-            self.channel(c).pulses.remove(t);
+            self.unqueue(c, t);
             self.refresh_server(c);
         }
     }
@@ -632,7 +687,7 @@ impl Play<'_> {
         }
         if self.channel(c).open {
             self.s[t].notice = Some((self.s[t].token, gone));
-            self.post(c, t);
+            self.post(c, t, self.s[t].effective);
         }
     }
 
@@ -652,6 +707,9 @@ impl Play<'_> {
             }
             Place::Held(_, Some(server)) => {
                 self.s[server].client = None;
+                if !self.has(Fault::GoneAtOwnPriority) {
+                    self.s[server].behalf = self.setup.behalf(server, self.s[t].effective);
+                }
                 if !keeps {
                     self.refresh(server);
                 }
@@ -704,6 +762,7 @@ impl Play<'_> {
         self.s[t].place = Place::Dead;
         self.s[t].poked = false;
         self.s[t].effective = 0;
+        self.s[t].behalf = OWN;
     }
 
     fn leave_channel(&mut self, t: T) {
@@ -753,7 +812,7 @@ impl Play<'_> {
             self.let_held_go(c);
         }
         while let Some(source) = self.channel(c).pulses.first() {
-            self.channel(c).pulses.remove(source);
+            self.unqueue(c, source);
             if source == NOTE {
                 self.channel(c).noted = false;
             } else {

@@ -43,17 +43,17 @@ const FOUR: [(u8, u8); 4] = [(10, 0), (20, 1), (30, 2), (40, 3)];
 
 #[test]
 fn two_threads_and_two_channels_with_interruptions() {
-    all_states(&setup(&TWO, 2, 2, true), 1_000_000);
+    all_states(&setup(&TWO, 2, 2, true), 6_000_000);
 }
 
 #[test]
 fn three_threads_and_one_channel_with_interruptions() {
-    all_states(&setup(&THREE, 1, 1, true), 1_000_000);
+    all_states(&setup(&THREE, 1, 1, true), 6_000_000);
 }
 
 #[test]
 fn three_threads_and_two_channels() {
-    all_states(&setup(&THREE, 2, 1, false), 1_000_000);
+    all_states(&setup(&THREE, 2, 1, false), 6_000_000);
 }
 
 #[test]

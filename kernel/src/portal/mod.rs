@@ -6,14 +6,13 @@ pub mod table;
 
 use crate::arch::Arch;
 use crate::pool::{DomainRef, PortalRef, ThreadRef};
-use crate::pulse::{set_pulse, Node, PulseLink};
+use crate::pulse::{Node, PulseLink};
 use crate::queue::List;
 use crate::ranked::Ranked;
 use crate::revoke::Lineage;
-use crate::thread::State;
 use crate::{Kernel, Stop};
 use cairn_abi::service::AUTO;
-use cairn_abi::{pulse, Error, PortalKind};
+use cairn_abi::{Error, PortalKind};
 use table::Target;
 
 pub struct Portal {
@@ -190,58 +189,6 @@ impl<A: Arch> Kernel<A> {
         self.empty(d, slot);
         self.release(target);
         Ok(())
-    }
-
-    /// The short way of [`Kernel::close`] for the current thread: it is the last holder, and the server, more important than whatever is ready, waits.
-    /// The server runs at once. False: nothing has changed, take the general way.
-    #[inline]
-    pub(crate) fn close_short(&mut self, t: ThreadRef, slot: u32, target: Target) -> bool {
-        if target.kind() != PortalKind::Channel || !self.short_way {
-            return false;
-        }
-        let r = self.portals.of(target);
-        let portal = &self.portals[r];
-        let badge = portal.badge;
-        if portal.holders != 1
-            || portal.notified
-            || portal.pulse.is_queued()
-            || !portal.tells
-            || portal.lineage.has_family()
-        {
-            return false;
-        }
-        let Some(c) = self.channels.lookup(portal.channel) else {
-            return false;
-        };
-        let Some(server) = self.channels[c].receivers.first() else {
-            return false;
-        };
-        let (from, to) = self.threads.pair(t, server);
-        let rare = to.deadline
-            | (from.poked | to.poked) as u64
-            | (from.stops | self.domains[from.domain].stops) as u64
-            | (to.stops | self.domains[to.domain].stops) as u64;
-        if rare != 0
-            || to.effective <= from.effective
-            || to.effective as i16 <= self.dispatch.ready.top()
-        {
-            return false;
-        }
-        set_pulse(&mut to.registers, badge, [pulse::CLOSED, 0, 0, 0]);
-        to.channel = None;
-        to.state = State::Running;
-        from.registers.rax = 0;
-        let domain = from.domain;
-        self.remove_receiver(c, server);
-        self.empty(domain, slot);
-        // It has no family, and the channel has a receiver, so this reference is not all that keeps it.
-        self.channels[c].references -= 1;
-        self.portals.remove(r);
-        self.charge();
-        self.set_back(t);
-        self.dispatch.current = Some(server);
-        self.dispatch.slice_end = 0;
-        true
     }
 
     /// Find the slot for a new entry: the one that was asked for, emptied, or a free one. Everything else must have been checked before.

@@ -214,6 +214,9 @@ fn threads(k: &Kernel<Sim>, places: &BTreeMap<ThreadRef, Place>) {
                 thread.state
             );
         }
+        if thread.state == State::Receiving || thread.client.is_some() {
+            assert_eq!(thread.behalf, u8::MAX);
+        }
         if let Some(client) = thread.client {
             assert_eq!(k.threads[client].server, Some(t));
             assert_eq!(k.threads[client].state, State::Held);
@@ -248,6 +251,7 @@ fn channels(k: &Kernel<Sim>) {
             assert!(channel.senders.is_empty(), "a sender and a receiver wait");
             assert!(!channel.pulses.is_waiting(), "a pulse and a receiver wait");
         }
+        assert!(channel.pulses.is_waiting() || channel.pulses.priority == 0);
         if let Some(server) = channel.server {
             assert_eq!(k.threads[server].serving, Some(c));
         }
@@ -367,12 +371,10 @@ fn priority(
     let thread = &k.threads[t];
     let mut highest = match thread.client {
         Some(client) => priority(k, all, found, client, depth + 1),
-        None => thread.base,
+        None => thread.base.min(thread.behalf),
     };
     if let Some(c) = thread.serving {
-        if k.channels[c].pulses.is_waiting() {
-            highest = highest.max(thread.base);
-        }
+        highest = highest.max(thread.base.min(k.channels[c].pulses.priority));
     }
     for &other in all {
         let waits = &k.threads[other];

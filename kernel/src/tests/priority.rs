@@ -1,7 +1,7 @@
 //! Message-driven priority, preemption, quanta.
 
 use super::*;
-use cairn_abi::policy;
+use cairn_abi::{policy, pulse};
 
 /// A chain of `n` servers: the first is called by clients, each calls the next.
 struct Chain {
@@ -225,6 +225,77 @@ fn a_pulse_brings_a_lowered_server_back_to_its_own_priority() {
     assert_eq!(w.effective(s), 100);
 }
 
+/// A server's own priority is far above a program's. If its caller is killed, times out or is interrupted in the middle of a request, what the server still does for it goes at the caller's
+/// priority, and nobody more important waits for that.
+#[test]
+fn a_server_goes_on_for_who_has_gone_at_that_ones_priority() {
+    for short_way in [true, false] {
+        for end in ["killed", "late", "poked"] {
+            let mut w = World::new();
+            w.k.short_way = short_way;
+            let (server, client, other) = (w.domain(), w.domain(), w.domain());
+            let (rx, own) = w.channel(server);
+            let tx = w.portal(own, client, 7);
+            let from_other = w.portal(own, other, 8);
+            let s = w.thread(server, 150);
+            let low = w.thread(client, 20);
+            let real_time = w.thread(other, 80);
+            w.rest();
+            w.receive(s, rx);
+            let sleep = |w: &mut World, ns| {
+                let until = w.k.arch.time + ns;
+                w.go(real_time, 0, current::SLEEP, 0, &[until]);
+            };
+            sleep(&mut w, 100);
+            if end == "late" {
+                let until = w.k.arch.time + 10;
+                w.ok(low, 0, current::DEADLINE, &[until]);
+            }
+            w.go(
+                low,
+                tx,
+                cairn_abi::op::CALL,
+                cairn_abi::flag::INTERRUPTIBLE,
+                &[],
+            );
+            assert_eq!((w.current(), w.effective(s)), (Some(s), 20));
+            let id = w.id(low);
+            let (init, slot) = (w.init, client.slot);
+            match end {
+                "late" => w.pass_time(10),
+                end => {
+                    w.recall();
+                    let how = if end == "killed" {
+                        thread::KILL
+                    } else {
+                        thread::POKE
+                    };
+                    w.ok(init, slot, domain::THREAD_CONTROL, &[id, how as u64]);
+                    w.rest();
+                }
+            }
+            // It is in the middle of the request still; a notice of the end waits.
+            assert_eq!(w.effective(s), 20, "{end}");
+            w.pass_time(100);
+            assert_eq!(w.current(), Some(real_time), "{end}");
+            // Whoever is more important lifts it.
+            w.go(real_time, from_other, cairn_abi::op::NOTIFY, 0, &[1]);
+            assert_eq!((w.current(), w.effective(s)), (Some(s), 150));
+            let first = w.poll(s, rx).map(|pulse| pulse.0);
+            let told = if end == "poked" {
+                pulse::UNBLOCK
+            } else {
+                pulse::GONE
+            };
+            assert_eq!(first, Some(told), "{end}");
+            assert_eq!(w.effective(s), 150, "the other pulse waits");
+            assert_eq!(w.poll(s, rx), Some((pulse::NOTIFY, 1, 8)));
+            w.receive(s, rx);
+            assert_eq!(w.effective(s), 150, "it waits");
+        }
+    }
+}
+
 #[test]
 fn equal_priorities_take_turns_by_the_quantum() {
     let mut w = World::new();
@@ -427,9 +498,9 @@ fn a_notice_that_is_withdrawn_lifts_no_longer() {
     w.call(s, x_to_y, &[]);
     w.receive(u, y_rx);
     assert_eq!(w.effective(s), 30);
-    // b gives up; the notice waits at x and lifts its server.
+    // b gives up; the notice waits at x and lifts its server to b's priority.
     w.pass_time(100);
-    assert_eq!(w.effective(s), 60);
+    assert_eq!(w.effective(s), 40);
     // b gives up again, elsewhere: its one notice goes there.
     w.ok(b, 0, current::DEADLINE, &[now + 200]);
     w.call(b, to_y, &[]);

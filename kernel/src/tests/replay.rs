@@ -7,7 +7,8 @@ use crate::pulse::Node;
 use cairn_abi::{pulse, received};
 use cairn_models::explore::Model;
 use cairn_models::messages::{
-    Action, Channel, Outcome, Place, Queue, Setup, State as Modelled, Thread, Wait, C, D, NOTE, T,
+    Action, Channel, Outcome, Place, Queue, Setup, State as Modelled, Thread, Wait, C, D, NOTE,
+    OWN, T,
 };
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -119,6 +120,8 @@ impl Replay {
             token: self.model[t].token,
             poked: false,
             notice: None,
+            behalf: OWN,
+            cause: 0,
         };
         if self.w.k.threads.lookup(id) != Some(r) {
             return state;
@@ -128,6 +131,7 @@ impl Replay {
         if thread.pulse.is_queued() {
             let sequence = self.sequence(t, thread.pulse_token);
             state.notice = Some((sequence, thread.pulse_gone));
+            state.cause = thread.pulse.priority;
         }
         let at = |c: Option<ChannelRef>| self.channel_number(c.expect("a channel"));
         state.place = match thread.state {
@@ -139,6 +143,7 @@ impl Replay {
             other => panic!("{other:?}"),
         };
         state.effective = thread.effective;
+        state.behalf = self.setup.behalf(t, thread.behalf);
         state.client = thread.client.map(|client| self.number(client));
         state.serving = thread.serving.map(|c| self.channel_number(c));
         state.poked = thread.poked;
@@ -152,6 +157,7 @@ impl Replay {
             receivers: Queue::default(),
             pulses: Queue::default(),
             noted: false,
+            cause: 0,
             server: None,
             home: None,
         };
@@ -179,6 +185,7 @@ impl Replay {
         }
         let channel = &self.w.k.channels[r];
         state.noted = self.w.k.portals[portal].notified;
+        state.cause = channel.pulses.priority;
         state.server = channel.server.map(|s| self.number(s));
         state.home = channel.home.map(|d| self.domain_number(d));
         state

@@ -1,6 +1,6 @@
 //! What must hold of messages, said without regard to how a step is done.
 
-use super::{Action, Outcome, Place, Setup, State, C, NOTE, T};
+use super::{Action, Outcome, Place, Setup, State, C, NOTE, OWN, T};
 
 fn demand(holds: bool, rule: impl FnOnce() -> String) -> Result<(), String> {
     if holds {
@@ -148,18 +148,16 @@ impl Setup {
         false
     }
 
-    /// The priority that a thread deserves: its own, or that of the caller that it works for; at least that of everybody who queues where it serves; at
-    /// least its own while a pulse waits there.
+    /// The priority that a thread deserves: that of the caller that it works for, or its own, but no more than that of a caller that has gone or that it was told of; at least
+    /// that of everybody who queues where it serves; as far as its own that of the most important pulse that waits there.
     fn deserved_anew(&self, s: &State, t: T) -> u8 {
         let mut priority = match s[t].client {
             Some(client) => self.deserved_anew(s, client),
-            None => self.base(t),
+            None => self.base(t).min(s[t].behalf),
         };
         if let Some(c) = s[t].serving {
             let channel = &s.channels[c as usize];
-            if !channel.pulses.is_empty() {
-                priority = priority.max(self.base(t));
-            }
+            priority = priority.max(self.base(t).min(channel.cause));
             for &sender in channel.senders.as_slice() {
                 priority = priority.max(self.deserved_anew(s, sender));
             }
@@ -178,6 +176,7 @@ impl Setup {
         for t in self.numbers() {
             self.check_answers(before, action, after, told, t)?;
         }
+        self.check_behalf(before, action, after, told)?;
         for &(receiver, outcome) in told {
             if let Outcome::Message(t, token) = outcome {
                 demand(token > before[t].token, || {
@@ -214,6 +213,47 @@ impl Setup {
                         format!("thread {t} is held by the dead domain {d}")
                     })?;
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// A server whose caller goes works at that caller's priority, as who is told of a caller does; who receives a message or another pulse, or waits, at its caller's or its own.
+    fn check_behalf(
+        &self,
+        before: &State,
+        action: Action,
+        after: &State,
+        told: &[(T, Outcome)],
+    ) -> Result<(), String> {
+        let works_at = |t: T, expected: u8| {
+            let expected = self.behalf(t, expected);
+            demand(after[t].behalf == expected, || {
+                format!("thread {t} works at {}, not at {expected}", after[t].behalf)
+            })
+        };
+        let actor = match action {
+            Action::Notify(t, _) | Action::Poke(t) | Action::Expire(t) | Action::Kill(t) => Some(t),
+            _ => None,
+        };
+        let acted = actor.map_or(0, |t| before[t].effective);
+        for &(t, outcome) in told {
+            match (outcome, action) {
+                (Outcome::Pulse(NOTE), _) | (Outcome::Message(..), _) => works_at(t, OWN)?,
+                (Outcome::Pulse(source), Action::Receive(..)) => works_at(t, before[source].cause)?,
+                _ => {}
+            }
+        }
+        if let (Action::Expire(t) | Action::Kill(t), Some(Place::Held(_, Some(server)))) =
+            (action, actor.map(|t| before[t].place))
+        {
+            if after[server].place != Place::Dead && server != t {
+                works_at(server, acted)?;
+            }
+        }
+        for t in self.numbers() {
+            if matches!(after[t].place, Place::Receiving(_)) {
+                works_at(t, OWN)?;
             }
         }
         Ok(())

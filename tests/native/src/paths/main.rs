@@ -2,7 +2,7 @@
 //! the exit value and a line of the log. The nucleus has three ways for a message, which must not differ in anything that a program can see: the test runs the game
 //! once with all of them, once with the code that several cores have for the first (`nucleus.portals=several`) and once with the general one alone (`nucleus.portals=general`).
 //!
-//! Nothing depends on time: all priorities differ, and the least important thread, which lets go of callers that nobody answers, lets stopped threads go on and ends the
+//! Nothing depends on time: all priorities differ, no thread has a quantum (who works for a pulse has its cause's priority), and the least important thread, which lets go of callers that nobody answers, lets stopped threads go on and ends the
 //! game, runs only when all others wait. Words on the nucleus's command line: `paths.count=N`, `paths.seed=N`.
 #![no_std]
 #![no_main]
@@ -15,7 +15,7 @@ mod sink;
 use cairn_abi::machine::Counters;
 use cairn_abi::service::memory::pool;
 use cairn_abi::service::{current, domain, receive, thread};
-use cairn_abi::{layout::native_slot, op, rights};
+use cairn_abi::{layout::native_slot, op, policy, rights};
 use cairn_idl::vm;
 use cairn_rt::{log, memory, startup, Message, Portal};
 use common::{fold, seen, Held, Player, REGION, STACK_TOP, STEPS};
@@ -49,6 +49,11 @@ const TELL: u64 = 3;
 /// Priorities of threads 1 and on, all different, here and there.
 const NEAR_PRIORITIES: [u64; 6] = [21, 24, 27, 26, 33, 22];
 const FAR_PRIORITIES: [u64; 2] = [35, 23];
+/// Those of the first threads.
+const NEAR_MAIN: u64 = 20;
+const FAR_MAIN: u64 = 29;
+/// Above all of these.
+const ABOVE_ALL: u64 = 50;
 const CLIENTS: u32 = 3;
 /// Threads here that may be stopped and poked: all but the sink, for which the leader waits.
 const VICTIMS: u64 = 5;
@@ -124,9 +129,9 @@ fn signed(receive_slot: u32) {
     }
 }
 
-fn create(priorities: &[u64], entry: extern "C" fn(u64) -> !) {
+fn create(first: u64, priorities: &[u64], entry: extern "C" fn(u64) -> !) {
     for (i, &priority) in priorities.iter().enumerate() {
-        let index = i as u64 + 1;
+        let index = i as u64 + first;
         let stack = MEMORY.load(Relaxed) + index * REGION + STACK_TOP - 8;
         let slot = THREADS as u64 + index;
         let words = [
@@ -135,7 +140,7 @@ fn create(priorities: &[u64], entry: extern "C" fn(u64) -> !) {
             index,
             0,
             0,
-            priority,
+            priority | policy::FIFO << 8,
             slot,
         ];
         need(Portal(native_slot::DOMAIN).service(domain::THREAD_CREATE, &words));
@@ -158,6 +163,19 @@ fn main() -> ! {
         far()
     }
     take_memory(NEAR_PRIORITIES.len() as u64 + 1);
+    replace_main(NEAR_MAIN, near_main)
+}
+
+/// The main thread has a quantum, as each has: another one takes its place.
+fn replace_main(priority: u64, entry: extern "C" fn(u64) -> !) -> ! {
+    create(0, &[priority], entry);
+    start(0);
+    loop {
+        let _ = Portal::CURRENT.service(current::PARK, &[]);
+    }
+}
+
+extern "C" fn near_main(_: u64) -> ! {
     portal_to(native_slot::RECEIVE, NEAR);
     signed(native_slot::RECEIVE);
     channel(SINK_RECEIVE, SINK);
@@ -167,7 +185,7 @@ fn main() -> ! {
     let words = need(prepared.map(|answer| answer.words));
     copy(words[7] as u32, MIDDLE);
     Portal(words[7] as u32).close();
-    create(&NEAR_PRIORITIES, near_thread);
+    create(1, &NEAR_PRIORITIES, near_thread);
     // Servers first.
     (1..=NEAR_PRIORITIES.len() as u32).rev().for_each(start);
     need(Portal(TOP).call(Message::new(&[CONTROL, BEGIN])));
@@ -204,6 +222,10 @@ fn ask_far() -> [u64; 2] {
     [words[1], words[2]]
 }
 
+fn set_priority(priority: u64) {
+    need(Portal(THREADS).service(thread::SET_PRIORITY, &[priority, policy::FIFO, 0]));
+}
+
 /// The least important thread: whenever it runs, all others wait. True: the game came to its end.
 fn lead() -> bool {
     let mut player = player(0, false);
@@ -217,10 +239,13 @@ fn lead() -> bool {
         for index in 1..=CLIENTS {
             player.own(current::PORTAL_CLOSE, &[(UNSERVED + 2 * index) as u64]);
         }
+        // At its own priority servers would work for it beside it, and then time would count.
+        set_priority(ABOVE_ALL);
         for slot in TARGETS {
             let bits = player.random.next() | RELEASE;
             player.service(slot, op::NOTIFY, &[bits]);
         }
+        set_priority(NEAR_MAIN);
         match player.random.below(16) {
             0 => {
                 player.own(current::DEADLINE, &[1]);
@@ -271,9 +296,13 @@ extern "C" fn near_thread(index: u64) -> ! {
     }
 }
 
-/// Main thread of the domain far away: the server that calls nobody.
 fn far() -> ! {
     take_memory(FAR_PRIORITIES.len() as u64 + 1);
+    replace_main(FAR_MAIN, far_main)
+}
+
+/// The server there that calls nobody.
+extern "C" fn far_main(_: u64) -> ! {
     copy(startup::portal("near").map_or(0, |p| p.0), NEAR);
     portal_to(native_slot::RECEIVE, TOP);
     channel(MIDDLE_RECEIVE, MIDDLE);
@@ -292,7 +321,7 @@ fn far() -> ! {
 fn obey(words: [u64; 8]) -> [u64; 8] {
     match words[1] {
         PREPARE => {
-            create(&FAR_PRIORITIES, far_thread);
+            create(1, &FAR_PRIORITIES, far_thread);
             start(1);
             [0, 0, 0, 0, 0, 0, 0, MIDDLE as u64]
         }
