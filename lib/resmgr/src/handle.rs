@@ -138,6 +138,45 @@ impl<S: Server> Slot<S> {
             kept_by: NOBODY,
         }
     }
+
+    /// It is empty, and this domain kept it by this (lower half of the) generation.
+    #[inline(always)]
+    fn is_kept(&self, life: u16, by: Id) -> bool {
+        self.kept_by == by && by != NOBODY && self.generation as u16 == life
+    }
+
+    #[inline(always)]
+    fn badge(&self, at: u32) -> u64 {
+        (self.generation as u64) << 32 | at as u64
+    }
+
+    #[inline(always)]
+    fn fill(
+        &mut self,
+        badge: u64,
+        owner: Id,
+        (node, flags, kind): (S::Node, u64, u64),
+        state: S::State,
+    ) {
+        self.entry = Some(Entry {
+            handle: Handle {
+                badge,
+                node,
+                flags,
+                kind,
+                state,
+            },
+            position: 0,
+            owner,
+            locks: false,
+            frames: false,
+            kept: None,
+            root: None,
+            mount: None,
+            below: false,
+            middle: 0,
+        });
+    }
 }
 
 /// A slot that has become free: what was open, and what is to be given back to whom.
@@ -215,8 +254,21 @@ impl<S: Server> Handles<S> {
         kind: u64,
         state: S::State,
     ) -> Result<u64, Failure> {
+        self.insert_for(cx, NOBODY, (node, flags, kind), state)
+    }
+
+    #[inline(always)]
+    fn insert_for(
+        &mut self,
+        cx: &mut Context,
+        owner: Id,
+        what: (S::Node, u64, u64),
+        state: S::State,
+    ) -> Result<u64, Failure> {
         let badge = self.new_badge(cx)?;
-        self.fill(badge, NOBODY, (node, flags, kind), state);
+        if let Some(slot) = self.slots.get_mut(badge as u32) {
+            slot.fill(badge, owner, what, state);
+        }
         Ok(badge)
     }
 
@@ -232,37 +284,6 @@ impl<S: Server> Handles<S> {
             self.beyond = self.keep.use_generation(generation);
         }
         Ok((generation as u64) << 32 | index as u64)
-    }
-
-    #[inline(always)]
-    fn fill(
-        &mut self,
-        badge: u64,
-        owner: Id,
-        (node, flags, kind): (S::Node, u64, u64),
-        state: S::State,
-    ) {
-        let Some(slot) = self.slots.get_mut(badge as u32) else {
-            return;
-        };
-        slot.entry = Some(Entry {
-            handle: Handle {
-                badge,
-                node,
-                flags,
-                kind,
-                state,
-            },
-            position: 0,
-            owner,
-            locks: false,
-            frames: false,
-            kept: None,
-            root: None,
-            mount: None,
-            below: false,
-            middle: 0,
-        });
     }
 
     /// No name from this handle leads above this directory.
@@ -402,39 +423,28 @@ impl<S: Server> Handles<S> {
         state: S::State,
     ) -> Result<(u64, bool), Failure> {
         let request = cx.request;
+        let sender = request.sender;
         let (at, life) = named(request);
-        let kept = match life {
-            0 => None,
-            _ => self.take_up(at, life, request.sender),
+        let kept = match self.slots.get_mut(at) {
+            Some(slot) if life != 0 && slot.is_kept(life, sender) => Some(slot),
+            _ => None,
         };
-        let badge = match kept {
-            Some(badge) => badge,
-            None => self.new_badge(cx)?,
-        };
-        self.fill(badge, request.sender, what, state);
-        Ok((badge, kept.is_some()))
+        if let Some(slot) = kept {
+            slot.kept_by = NOBODY;
+            self.spare -= 1;
+            let badge = slot.badge(at);
+            slot.fill(badge, sender, what, state);
+            return Ok((badge, true));
+        }
+        Ok((self.insert_for(cx, sender, what, state)?, false))
     }
 
     /// Whether an OPEN names a badge that its sender kept.
     #[inline(always)]
     pub(crate) fn keeps(&self, request: &Received) -> bool {
         let (at, life) = named(request);
-        life != 0 && self.kept(at, life, request.sender).is_some()
-    }
-
-    #[inline(always)]
-    fn kept(&self, at: u32, life: u16, sender: Id) -> Option<u64> {
-        let slot = self.slots.get(at)?;
-        let its = slot.kept_by == sender && sender != NOBODY && slot.generation as u16 == life;
-        its.then_some((slot.generation as u64) << 32 | at as u64)
-    }
-
-    #[inline(always)]
-    fn take_up(&mut self, at: u32, life: u16, sender: Id) -> Option<u64> {
-        let badge = self.kept(at, life, sender)?;
-        self.slots.get_mut(at)?.kept_by = NOBODY;
-        self.spare -= 1;
-        Some(badge)
+        let slot = self.slots.get(at);
+        life != 0 && slot.is_some_and(|slot| slot.is_kept(life, request.sender))
     }
 
     /// The handle with this badge.

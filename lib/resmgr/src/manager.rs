@@ -415,10 +415,17 @@ impl<S: Server> Core<S> {
             return None;
         }
         let length = inline_path(request)?;
-        let start = self.start(server, request.badge, request.sender).ok()?;
-        if self.root(server, request.badge).is_some() {
-            return None;
-        }
+        let start = match request.badge {
+            0 => server.root(0),
+            badge if badge >> 32 == 0 => return None,
+            badge => {
+                let entry = self.handles.used_by(badge, request.sender)?;
+                if entry.root.is_some() {
+                    return None;
+                }
+                entry.handle.node
+            }
+        };
         let follows = last == Last::Follow;
         self.cache
             .find_short(path_words(request), length, start, follows)

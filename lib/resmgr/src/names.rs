@@ -51,6 +51,9 @@ impl<S: Server> Core<S> {
     // ---- opening
 
     pub fn open(&mut self, server: &mut S, cx: &mut Context, reply: &mut Reply) -> Answer<()> {
+        if !self.handles.keeps(cx.request) {
+            self.handles.room(cx, 1)?;
+        }
         let (words, new) = self.open_here(server, cx)?;
         reply.words = words;
         if new {
@@ -60,7 +63,7 @@ impl<S: Server> Core<S> {
         Ok(())
     }
 
-    /// The words of OPEN's answer; with a new portal's badge as the last, or (false) none, because the caller has the portal.
+    /// The words of OPEN's answer; with a new portal's badge as the last, or (false) none, because the caller has the portal. There is room for the handle.
     #[inline(always)]
     pub fn open_here(&mut self, server: &mut S, cx: &mut Context) -> Answer<([u64; 8], bool)> {
         let [_, flags, mode, ..] = cx.request.words;
@@ -74,9 +77,6 @@ impl<S: Server> Core<S> {
             Last::Follow
         };
         let path_only = flags & o::PATH != 0;
-        if !self.handles.keeps(cx.request) {
-            self.handles.room(cx, 1)?;
-        }
         let known = match flags & TMPFILE_BIT {
             0 if cx.repeated.is_none() => self.find_short(server, cx.request, last),
             _ => None,

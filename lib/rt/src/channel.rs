@@ -245,22 +245,21 @@ impl Receiver {
     /// Copy from the caller's out part; short only at its end. One or two pages' length goes page by page, the short way behind the portal; of more the nucleus does more in one entry.
     pub fn read(self, token: Token, offset: u64, into: &mut [u8]) -> Result<usize, Error> {
         let page = PAGE as usize;
-        let most = if into.len() <= 2 * page {
-            page
-        } else {
-            into.len()
-        };
-        let mut done = 0;
-        for piece in into.chunks_mut(most) {
-            let (length, offset) = (piece.len(), offset + done as u64);
-            let words = [token, offset, 0, length as u64];
-            let words = self.0.service_into(receive::READ, &words, 2, piece)?;
-            done += words[0] as usize;
-            if words[0] < length as u64 {
-                break;
-            }
+        if into.len() <= page || into.len() > 2 * page {
+            return self.read_once(token, offset, into);
         }
-        Ok(done)
+        let (first, second) = into.split_at_mut(page);
+        match self.read_once(token, offset, first)? {
+            done if done == page => Ok(page + self.read_once(token, offset + PAGE as u64, second)?),
+            done => Ok(done),
+        }
+    }
+
+    #[inline(always)]
+    fn read_once(self, token: Token, offset: u64, into: &mut [u8]) -> Result<usize, Error> {
+        let words = [token, offset, 0, into.len() as u64];
+        let words = self.0.service_into(receive::READ, &words, 2, into)?;
+        Ok(words[0] as usize)
     }
 
     /// Copy into the caller's in part; short only at its end.

@@ -230,7 +230,7 @@ impl Nodes {
 
     /// Where a node is.
     #[inline]
-    fn place(&self, ino: u32) -> Option<usize> {
+    pub fn place(&self, ino: u32) -> Option<usize> {
         let last = self.last.get();
         match self.nodes.get(last) {
             Some(node) if node.ino == ino => Some(last),
@@ -253,6 +253,12 @@ impl Nodes {
     pub fn get_mut(&mut self, ino: u32) -> Option<&mut Node> {
         let place = self.place(ino)?;
         self.nodes.get_mut(place)
+    }
+
+    /// The node at such a place.
+    #[inline]
+    pub fn at(&mut self, place: usize) -> &mut Node {
+        &mut self.nodes[place]
     }
 
     /// A node that is not there yet.

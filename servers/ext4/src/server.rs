@@ -293,10 +293,17 @@ impl<M: Memory, D: Device> Ext4<M, D> {
     /// The node is in memory.
     #[inline]
     pub(crate) fn load(&mut self, ino: u32) -> Answer<()> {
-        match self.nodes.get(ino) {
-            Some(_) => Ok(()),
-            None => self.load_new(ino),
+        self.loaded(ino).map(|_| ())
+    }
+
+    /// The node, which is in memory from now on.
+    #[inline]
+    pub(crate) fn loaded(&mut self, ino: u32) -> Answer<&mut Node> {
+        if let Some(place) = self.nodes.place(ino) {
+            return Ok(self.nodes.at(place));
         }
+        self.load_new(ino)?;
+        self.node(ino)
     }
 
     #[cold]

@@ -71,8 +71,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
 
     /// The node may get other names or lose some.
     fn may_move(&mut self, ino: u32) -> Answer<()> {
-        self.load(ino)?;
-        match self.node(ino)?.flags & (IMMUTABLE | APPEND_ONLY) {
+        match self.loaded(ino)?.flags & (IMMUTABLE | APPEND_ONLY) {
             0 => Ok(()),
             _ => fail(EPERM),
         }
@@ -126,8 +125,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
     }
 
     fn home_of(&mut self, ino: u32) -> Answer<(u32, Box<[u8]>)> {
-        self.load(ino)?;
-        let node = self.node(ino)?;
+        let node = self.loaded(ino)?;
         if node.links == 0 {
             return fail(ENOENT);
         }
@@ -226,8 +224,7 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
 
     #[inline]
     fn meta(&mut self, node: u32) -> Answer<Meta> {
-        self.load(node)?;
-        let node = self.node(node)?;
+        let node = self.loaded(node)?;
         node.used = true;
         Ok(Meta {
             mode: node.mode,
@@ -241,8 +238,7 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
 
     #[inline]
     fn access(&mut self, node: u32) -> Answer<Access> {
-        self.load(node)?;
-        let node = self.node(node)?;
+        let node = self.loaded(node)?;
         node.used = true;
         Ok(Access {
             mode: node.mode,
@@ -264,8 +260,7 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
                 found?
             }
         };
-        self.load(ino)?;
-        if self.node(ino)?.home.is_none() {
+        if self.loaded(ino)?.home.is_none() {
             self.set_home(ino, dir, name);
         }
         Ok(ino)
@@ -422,8 +417,7 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
     }
 
     fn truncate(&mut self, cx: &mut Context, node: u32, size: u64) -> Answer<()> {
-        self.load(node)?;
-        if self.node(node)?.flags & (IMMUTABLE | APPEND_ONLY) != 0 {
+        if self.loaded(node)?.flags & (IMMUTABLE | APPEND_ONLY) != 0 {
             return fail(EPERM);
         }
         self.drop_capabilities(cx, node)?;
@@ -540,8 +534,7 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
         flags: u64,
         _: &mut Stream,
     ) -> Answer<Opened<u32>> {
-        self.load(node)?;
-        let about = self.node(node)?;
+        let about = self.loaded(node)?;
         let raises = if about.raises { kind::RAISES } else { 0 };
         let kind = match about.mode & s::IFMT {
             s::IFREG => raises | kind::SEEKABLE | kind::ALWAYS_READY | kind::MAPPABLE,

@@ -387,10 +387,12 @@ impl<M: Memory> Tmpfs<M> {
         if done > 0 {
             inode.size = old.max(offset + done as u64);
         }
-        let pages = inode.size.div_ceil(PAGE64);
-        if (made || pages != old.div_ceil(PAGE64)) && file.has_objects() {
-            let first = (offset / PAGE64).min(old.div_ceil(PAGE64));
-            add_to_objects(file, pool, cx, (first, end.div_ceil(PAGE64)), pages);
+        if file.has_objects() {
+            let (pages, had) = (inode.size.div_ceil(PAGE64), old.div_ceil(PAGE64));
+            if made || pages != had {
+                let first = (offset / PAGE64).min(had);
+                add_to_objects(file, pool, cx, (first, end.div_ceil(PAGE64)), pages);
+            }
         }
         if let (0, Some(failure)) = (done, problem) {
             return Err(failure);
