@@ -250,7 +250,7 @@ impl Receiver {
         }
         let (first, second) = into.split_at_mut(page);
         match self.read_once(token, offset, first)? {
-            done if done == page => Ok(page + self.read_once(token, offset + PAGE as u64, second)?),
+            done if done == page => Ok(page + self.read_once(token, offset + PAGE, second)?),
             done => Ok(done),
         }
     }

@@ -1,120 +1,202 @@
 //! Who waits for which word. One table per process; a waiter is told apart by a ticket, so that a wake-up that came just before a timeout is not lost.
 
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
+const BUCKETS: usize = 64;
+
+/// A place in the order in which waiters are woken: by real-time priority, then by arrival.
+type Turn = (u8, u64);
+
+/// What its owner knows of a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Waiter {
-    pub address: u64,
-    pub ticket: u64,
-    /// Nucleus thread id.
-    pub thread: u32,
-    pub bits: u32,
+pub struct Ticket {
+    address: u64,
+    turn: Turn,
 }
 
-/// A word with priority inheritance for which somebody waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Contended {
+#[derive(Clone, Copy, Debug)]
+struct Waiter {
     address: u64,
-    /// Slot of its mutex.
+    turn: Turn,
+    /// Nucleus thread id.
+    thread: u32,
+    bits: u32,
+}
+
+/// The mutex of a word with priority inheritance for which somebody waits.
+#[derive(Clone, Copy, Debug)]
+struct Contended {
     slot: u32,
     users: u32,
 }
 
 #[derive(Debug, Default)]
 pub struct Futexes {
-    /// In order of arrival.
-    waiters: Vec<Waiter>,
-    next_ticket: u64,
-    contended: Vec<Contended>,
+    /// By address, each in the order of turns; none before the first waiter.
+    buckets: Vec<VecDeque<Waiter>>,
+    /// Where those wait now who were moved to another word, by the numbers of their turns.
+    moved: BTreeMap<u64, u64>,
+    last: u64,
+    contended: BTreeMap<u64, Contended>,
+}
+
+fn place(address: u64) -> usize {
+    (address >> 2 ^ address >> 8 ^ address >> 14) as usize % BUCKETS
 }
 
 impl Futexes {
-    pub fn add(&mut self, address: u64, thread: u32, bits: u32) -> u64 {
-        self.next_ticket += 1;
-        self.waiters.push(Waiter {
+    /// `realtime`: the thread's real-time priority, 0 without one.
+    pub fn add(&mut self, address: u64, thread: u32, bits: u32, realtime: u8) -> Ticket {
+        self.last += 1;
+        if self.buckets.is_empty() {
+            self.buckets.resize_with(BUCKETS, VecDeque::new);
+        }
+        let turn = (u8::MAX - realtime, self.last);
+        self.put(Waiter {
             address,
-            ticket: self.next_ticket,
+            turn,
             thread,
             bits,
         });
-        self.next_ticket
+        Ticket { address, turn }
     }
 
-    pub fn waits(&self, ticket: u64) -> bool {
-        self.waiters.iter().any(|w| w.ticket == ticket)
+    fn put(&mut self, waiter: Waiter) {
+        let bucket = &mut self.buckets[place(waiter.address)];
+        match bucket.back() {
+            Some(last) if last.turn > waiter.turn => {
+                let at = bucket.partition_point(|w| w.turn < waiter.turn);
+                bucket.insert(at, waiter);
+            }
+            _ => bucket.push_back(waiter),
+        }
+    }
+
+    /// The bucket where its owner waits now, and its place there while it waits.
+    fn find(&self, ticket: Ticket) -> (usize, Option<usize>) {
+        let moved = match self.moved.is_empty() {
+            true => None,
+            false => self.moved.get(&ticket.turn.1),
+        };
+        let bucket = place(*moved.unwrap_or(&ticket.address));
+        let at = match self.buckets.get(bucket) {
+            Some(all) if !all.is_empty() => {
+                let found = all.binary_search_by_key(&ticket.turn, |w| w.turn);
+                found.ok()
+            }
+            _ => None,
+        };
+        (bucket, at)
+    }
+
+    #[inline]
+    pub fn waits(&self, ticket: Ticket) -> bool {
+        self.find(ticket).1.is_some()
     }
 
     /// Give up waiting. False if it was woken before.
-    pub fn remove(&mut self, ticket: u64) -> bool {
-        match self.waiters.iter().position(|w| w.ticket == ticket) {
-            Some(at) => {
-                self.waiters.remove(at);
-                true
+    pub fn remove(&mut self, ticket: Ticket) -> bool {
+        let (bucket, Some(at)) = self.find(ticket) else {
+            return false;
+        };
+        self.take(bucket, at);
+        true
+    }
+
+    fn take(&mut self, bucket: usize, at: usize) -> Option<Waiter> {
+        let bucket = &mut self.buckets[bucket];
+        let waiter = match at {
+            0 => bucket.pop_front()?,
+            _ => bucket.remove(at)?,
+        };
+        if !self.moved.is_empty() {
+            self.moved.remove(&waiter.turn.1);
+        }
+        Some(waiter)
+    }
+
+    /// Take out the first waiters of a word that share a bit, at most so many.
+    fn take_first(
+        &mut self,
+        address: u64,
+        count: u32,
+        bits: u32,
+        mut then: impl FnMut(&mut Self, Waiter),
+    ) {
+        let bucket = place(address);
+        let (mut at, mut taken) = (0, 0);
+        while taken < count {
+            let Some(waiter) = self.buckets.get(bucket).and_then(|all| all.get(at)) else {
+                break;
+            };
+            if waiter.address != address || waiter.bits & bits == 0 {
+                at += 1;
+                continue;
             }
-            None => false,
+            if let Some(waiter) = self.take(bucket, at) {
+                then(self, waiter);
+            }
+            taken += 1;
         }
     }
 
     /// Take out up to `count` waiters of a word that share a bit: whom to unpark.
     pub fn wake(&mut self, address: u64, count: u32, bits: u32) -> Vec<u32> {
         let mut woken = Vec::new();
-        self.waiters.retain(|w| {
-            let take = w.address == address && w.bits & bits != 0 && woken.len() < count as usize;
-            if take {
-                woken.push(w.thread);
-            }
-            !take
-        });
+        self.take_first(address, count, bits, |_, w| woken.push(w.thread));
         woken
     }
 
     /// Move up to `count` waiters to another word.
     pub fn requeue(&mut self, from: u64, to: u64, count: u32) -> u32 {
-        let mut moved = 0;
-        for waiter in &mut self.waiters {
-            if waiter.address == from && moved < count {
-                waiter.address = to;
-                moved += 1;
-            }
+        if from == to {
+            let bucket = self.buckets.get(place(from));
+            let waiting = bucket.map_or(0, |all| all.iter().filter(|w| w.address == from).count());
+            return count.min(waiting as u32);
         }
+        let mut moved = 0;
+        self.take_first(from, count, u32::MAX, |futexes, waiter| {
+            futexes.moved.insert(waiter.turn.1, to);
+            futexes.put(Waiter {
+                address: to,
+                ..waiter
+            });
+            moved += 1;
+        });
         moved
     }
 
     /// The mutex of a contended word with priority inheritance.
     pub fn contended(&self, address: u64) -> Option<u32> {
-        let found = self.contended.iter().find(|c| c.address == address)?;
-        Some(found.slot)
+        self.contended.get(&address).map(|c| c.slot)
     }
 
     /// One user more of a word's mutex.
     pub fn join(&mut self, address: u64, slot: u32) {
-        match self.contended.iter_mut().find(|c| c.address == address) {
-            Some(contended) => contended.users += 1,
-            None => self.contended.push(Contended {
-                address,
-                slot,
-                users: 1,
-            }),
-        }
+        let new = Contended { slot, users: 0 };
+        self.contended.entry(address).or_insert(new).users += 1;
     }
 
     /// One less. How many are left; with none the mutex is the caller's to close.
     pub fn leave(&mut self, address: u64) -> u32 {
-        let Some(at) = self.contended.iter().position(|c| c.address == address) else {
+        let Some(contended) = self.contended.get_mut(&address) else {
             return 0;
         };
-        self.contended[at].users -= 1;
-        let left = self.contended[at].users;
+        contended.users -= 1;
+        let left = contended.users;
         if left == 0 {
-            self.contended.swap_remove(at);
+            self.contended.remove(&address);
         }
         left
     }
 
     /// Forget everything: the threads that waited are not in this process any more. The mutexes' slots are the caller's to close, if they are in its table.
     pub fn clear(&mut self) -> Vec<u32> {
-        self.waiters.clear();
-        self.contended.drain(..).map(|c| c.slot).collect()
+        self.buckets.clear();
+        self.moved.clear();
+        let contended = core::mem::take(&mut self.contended);
+        contended.into_values().map(|c| c.slot).collect()
     }
 }
 
@@ -158,10 +240,10 @@ mod tests {
     #[test]
     fn wakes_in_order_and_by_bits() {
         let mut f = Futexes::default();
-        let a = f.add(8, 1, !0);
-        let b = f.add(8, 2, 1);
-        f.add(16, 3, !0);
-        let c = f.add(8, 4, 2);
+        let a = f.add(8, 1, !0, 0);
+        let b = f.add(8, 2, 1, 0);
+        f.add(16, 3, !0, 0);
+        let c = f.add(8, 4, 2, 0);
         assert_eq!(f.wake(8, 1, !0), [1]);
         assert!(!f.waits(a) && f.waits(b));
         assert_eq!(f.wake(8, 9, 2), [4]);
@@ -175,12 +257,39 @@ mod tests {
     fn requeues() {
         let mut f = Futexes::default();
         for thread in 1..5 {
-            f.add(8, thread, !0);
+            f.add(8, thread, !0, 0);
         }
         assert_eq!(f.wake(8, 1, !0), [1]);
         assert_eq!(f.requeue(8, 64, 2), 2);
         assert_eq!(f.wake(8, 9, !0), [4]);
         assert_eq!(f.wake(64, 9, !0), [2, 3]);
+    }
+
+    #[test]
+    fn who_was_moved_gives_up_where_he_is() {
+        let mut f = Futexes::default();
+        let tickets = [1, 2, 3].map(|thread| f.add(8, thread, !0, 0));
+        assert_eq!(f.requeue(8, 64, 2), 2);
+        assert_eq!(f.requeue(64, 72, 1), 1);
+        assert!(tickets.iter().all(|&ticket| f.waits(ticket)));
+        assert!(f.remove(tickets[1]) && !f.waits(tickets[1]));
+        assert_eq!(f.wake(72, 9, !0), [1]);
+        assert!(!f.remove(tickets[0]));
+        assert_eq!(f.wake(64, 9, !0), []);
+        assert_eq!(f.wake(8, 9, !0), [3]);
+        assert!(f.moved.is_empty());
+    }
+
+    #[test]
+    fn real_time_priorities_go_first() {
+        let mut f = Futexes::default();
+        for (thread, realtime) in [(1, 0), (2, 10), (3, 0), (4, 99), (5, 10)] {
+            f.add(8, thread, !0, realtime);
+        }
+        assert_eq!(f.requeue(8, 64, 2), 2);
+        assert_eq!(f.wake(64, 1, !0), [4]);
+        assert_eq!(f.wake(64, 1, !0), [2]);
+        assert_eq!(f.wake(8, 9, !0), [5, 1, 3]);
     }
 
     #[test]

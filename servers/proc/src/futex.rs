@@ -23,6 +23,8 @@ pub struct Waiter {
     pub bits: u32,
     pub slot: Slot,
     pub token: Token,
+    /// Its real-time priority when it came, 0 without one.
+    pub realtime: u32,
 }
 
 /// Bits of a call; none: all.
@@ -33,7 +35,7 @@ fn bits(word: u64) -> u32 {
     }
 }
 
-/// Who waits, in order of arrival within each bucket of keys: those who are woken one after the other are taken from its front.
+/// Who waits, within each bucket of keys by real-time priority, then by arrival: those who are woken one after the other are taken from its front.
 #[derive(Debug)]
 pub struct Futexes {
     buckets: Box<[VecDeque<Waiter>; BUCKETS]>,
@@ -57,7 +59,14 @@ impl Futexes {
         &mut self.buckets[(key >> 2 ^ key >> 8 ^ key >> 40) as usize % BUCKETS]
     }
 
-    /// Take the one who has waited longest with one of these bits.
+    /// There is room.
+    fn put(&mut self, waiter: Waiter) {
+        let bucket = self.bucket(waiter.key);
+        let at = bucket.partition_point(|w| w.realtime >= waiter.realtime);
+        bucket.insert(at, waiter);
+    }
+
+    /// Take the first with one of these bits.
     fn next(&mut self, key: u64, bits: u32) -> Option<Waiter> {
         let bucket = self.bucket(key);
         let at = bucket
@@ -135,9 +144,7 @@ impl<S: System> Manager<S> {
                     *key = to;
                 }
             }
-            self.futexes
-                .bucket(to)
-                .push_back(Waiter { key: to, ..waiter });
+            self.futexes.put(Waiter { key: to, ..waiter });
             moved += 1;
         }
         done((woken + moved) as i64)
@@ -161,11 +168,13 @@ impl<S: System> Manager<S> {
             self.timers
                 .insert((deadline, slot, crate::timers::of_thread(token)));
         }
-        self.futexes.bucket(key).push_back(Waiter {
+        let realtime = self.processes[slot].scheduling_of(token as u32).realtime;
+        self.futexes.put(Waiter {
             key,
             bits,
             slot,
             token,
+            realtime,
         });
         Ok(Outcome::Later)
     }

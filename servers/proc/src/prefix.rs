@@ -27,7 +27,7 @@ const SERIALS: u32 = u32::MAX >> PREFIX_SERIAL_SHIFT;
 /// From here on the words are not the table's.
 const SPACES: usize = ((SPACE_VERSIONS - PREFIX_TABLE) / 8) as usize;
 const _: () = assert!(HEAD + ENTRY * MOUNTS_MAX as usize <= 8 * SPACES);
-const _: () = assert!(SPACES + (SPACE_VERSION_COUNT as usize) < WORDS);
+const _: () = assert!(SPACES + (SPACE_VERSION_COUNT as usize) < WORDS - 1);
 
 /// The page that everybody reads.
 #[derive(Debug)]
@@ -47,6 +47,11 @@ impl PrefixPage {
     /// The number of wakes of shared futexes, in the page's last word ([`cairn_idl::proc::FUTEX_WAKES`]).
     pub fn publish_wakes(&self, wakes: u64) {
         self.0[WORDS - 1].store(wakes, Ordering::Release);
+    }
+
+    /// A thread's real-time priority was changed ([`cairn_idl::proc::POLICY_CHANGES`]).
+    pub fn publish_policy(&self) {
+        self.0[WORDS - 2].fetch_add(1, Ordering::Release);
     }
 
     /// Something is mounted otherwise in this mount name space ([`cairn_idl::proc::SPACE_VERSIONS`]).

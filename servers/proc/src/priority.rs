@@ -192,9 +192,12 @@ impl<S: System> Manager<S> {
             return Err(EPERM);
         }
         let scheduling = &mut self.processes[target].threads[at].scheduling;
+        let before = core::mem::replace(&mut scheduling.realtime, realtime);
         scheduling.policy = wish as u32;
-        scheduling.realtime = realtime;
         self.apply_thread(target, at);
+        if before != realtime {
+            self.prefixes.page().publish_policy();
+        }
         done(0)
     }
 

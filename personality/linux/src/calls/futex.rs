@@ -5,7 +5,7 @@ use super::pi_futex;
 use crate::errno::{
     Result, EAGAIN, EFAULT, EINVAL, ENOSYS, ESRCH, ETIMEDOUT, RESTART, RESTART_NO_HANDLER,
 };
-use crate::futex::wake_op;
+use crate::futex::{wake_op, Ticket};
 use crate::machine::area::{area, process, Frame, Identity, ThreadArea};
 use crate::machine::request::{without_handler, Request};
 use crate::machine::{gate, published, user};
@@ -200,16 +200,28 @@ pub(super) fn own_id(area: &ThreadArea) -> u32 {
     }
 }
 
+/// The thread's real-time priority, 0 without one. `proc` is asked once for each change of anybody's.
+fn realtime() -> u8 {
+    let changes = published::policy_changes();
+    let (known, realtime) = area().realtime.get();
+    if known == changes {
+        return realtime;
+    }
+    let realtime = super::scheduling::own_realtime();
+    area().realtime.set((changes, realtime));
+    realtime
+}
+
 fn wait(address: u64, expected: u32, bits: u32, deadline: Option<u64>) -> Result<u64> {
     let process = process();
-    let thread = own_id(area());
+    let (thread, realtime) = (own_id(area()), realtime());
     let ticket = {
         // The word is looked at with the table locked: a waker changes the word first and then comes here.
         let mut futexes = process.futexes.lock();
         if user::word(address)? != expected {
             return Err(EAGAIN);
         }
-        futexes.add(address, thread, bits)
+        futexes.add(address, thread, bits, realtime)
     };
     loop {
         if let Some(at) = deadline {
@@ -284,8 +296,8 @@ pub fn waitv(f: &mut Frame) -> Result<u64> {
         user::range(word, 4)?;
     }
     let process = process();
-    let thread = own_id(area());
-    let tickets: Vec<u64> = {
+    let (thread, realtime) = (own_id(area()), realtime());
+    let tickets: Vec<Ticket> = {
         let mut futexes = process.futexes.lock();
         for &(word, expected) in &words {
             if user::word(word)? != expected {
@@ -294,7 +306,7 @@ pub fn waitv(f: &mut Frame) -> Result<u64> {
         }
         let tickets = words.iter();
         tickets
-            .map(|&(word, _)| futexes.add(word, thread, u32::MAX))
+            .map(|&(word, _)| futexes.add(word, thread, u32::MAX, realtime))
             .collect()
     };
     loop {

@@ -120,6 +120,11 @@ fn policy(pid: u64) -> Result<(u64, u32)> {
     Ok((words[0], words[1] as u32))
 }
 
+/// The calling thread's real-time priority, 0 without one.
+pub fn own_realtime() -> u8 {
+    policy(0).map_or(0, |(_, realtime)| realtime as u8)
+}
+
 /// The parameters are asked for before they are read.
 fn named(pid: u64, parameters: u64) -> Result<()> {
     match parameters {

@@ -157,6 +157,8 @@ pub struct ThreadArea {
     pub poll_set: Cell<PollSet>,
     /// What `vm` said of pages with shared futexes.
     pub identities: [Cell<Identity>; 4],
+    /// [`super::published::policy_changes`] when it was last asked for, and its real-time priority then.
+    pub realtime: Cell<(u64, u8)>,
     /// The cores that this thread wishes to run on, a bit each; 0: all. Its children inherit the wish.
     pub affinity: Cell<u64>,
     /// Return address and deadline of a wait that ended without a handler (a stop, an ignored signal): made again, it keeps its deadline.
@@ -352,6 +354,7 @@ impl ThreadArea {
             robust_list: Cell::new((0, 0)),
             poll_set: Cell::default(),
             identities: Default::default(),
+            realtime: Cell::new((0, 0)),
             affinity: Cell::new(0),
             again: Cell::new((0, 0)),
             birth: Cell::new(Birth::default()),

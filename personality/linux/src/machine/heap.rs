@@ -65,8 +65,9 @@ impl Lists {
         self.cut(size, size.min(PAGE))
     }
 
+    /// The alignment is a power of two.
     fn cut(&mut self, size: usize, alignment: usize) -> usize {
-        let start = self.next.next_multiple_of(alignment);
+        let start = (self.next + (alignment - 1)) & !(alignment - 1);
         match start.checked_add(size) {
             Some(end) if end <= self.end => {
                 self.next = end;

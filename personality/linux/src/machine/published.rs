@@ -81,6 +81,12 @@ pub fn has_domain_name() -> bool {
     unsafe { read_volatile(&raw const (*(PREFIX_TABLE as *const PrefixTable)).domain_name) != 0 }
 }
 
+/// How often a thread's real-time priority was changed, whosever.
+pub fn policy_changes() -> u64 {
+    // SAFETY: as in `version`; an aligned word of the same page.
+    unsafe { read_volatile(cairn_idl::proc::POLICY_CHANGES as *const u64) }
+}
+
 /// How many wakes of shared futexes there have been.
 pub fn futex_wakes() -> u64 {
     // SAFETY: as in `version`; an aligned word of the same page.

@@ -291,6 +291,29 @@ fn futexes_wake_in_order_and_in_time() {
 }
 
 #[test]
+fn futexes_wake_by_real_time_priority() {
+    let mut w = World::new();
+    let [a, b, c, d] = [0; 4].map(|_| w.fork(1));
+    let changes = |w: &World| {
+        let page = w.m.prefixes.page().bytes();
+        page[page.len() - 16]
+    };
+    assert_eq!(changes(&w), 0);
+    assert_eq!(w.call(b, &[SETSCHEDULER, 1, 10]).result(), 0);
+    assert_eq!(w.call(c, &[SETSCHEDULER, 2, 20]).result(), 0);
+    assert_eq!(w.call(c, &[SETSCHEDULER, 1, 20]).result(), 0);
+    assert_eq!(changes(&w), 2);
+    let waiting = [a, b, c].map(|pid| w.call(pid, &[FUTEX, 0, 77]).token());
+    for first in [2, 1, 0] {
+        assert_eq!(w.call(d, &[FUTEX, 1, 77, 1]).result(), 1);
+        for (at, token) in waiting.iter().enumerate() {
+            assert_eq!(w.reply(*token).is_some(), at == first);
+        }
+        check(&w);
+    }
+}
+
+#[test]
 fn futexes_wake_by_bits_and_waiters_are_moved() {
     let mut w = World::new();
     let [a, b, c, d] = [0; 4].map(|_| w.fork(1));
