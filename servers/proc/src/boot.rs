@@ -109,6 +109,7 @@ impl<S: System> Manager<S> {
             dumpable: 1,
             no_new_privileges: false,
             login: Login::default(),
+            oom: Default::default(),
             root: Rc::default(),
             cgroup: crate::cgroups::ROOT,
             space: None,

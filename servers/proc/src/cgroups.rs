@@ -8,13 +8,14 @@
 use crate::bandwidth::Rate;
 use crate::dispatch::Outcome;
 use crate::manager::{done, Manager};
+use crate::process::Process;
 use crate::signal::SIGKILL;
 use crate::system::{Errno, System};
 use crate::table::{Slot, NONE};
 use alloc::vec::Vec;
 use cairn_idl::errno::*;
 use cairn_idl::proc::CgroupLimit;
-use cairn_idl::vm::GROUP_FIRST;
+use cairn_idl::vm::{GROUP_FIRST, OOM_ADJUST_MOST};
 use cairn_rt::Received;
 
 /// Every process is in this one at first. It has no limits, and counts nothing.
@@ -492,8 +493,17 @@ impl<S: System> Manager<S> {
         done((bytes.len() / 4) as i64)
     }
 
-    /// All processes of a group and those below it get SIGKILL.
+    /// CGROUP_KILL
     fn cgroup_kill(&mut self, id: u64) -> Result<Outcome, Errno> {
+        self.end_members(id, |_| true)
+    }
+
+    /// Those processes of a group and of those below it that may end get SIGKILL.
+    fn end_members(
+        &mut self,
+        id: u64,
+        may_end: impl Fn(&Process) -> bool,
+    ) -> Result<Outcome, Errno> {
         let id = self.cgroups.get(id)?;
         if id == ROOT {
             return Err(EOPNOTSUPP);
@@ -503,7 +513,9 @@ impl<S: System> Manager<S> {
             let mut slot = self.cgroups.list[at as usize].first.unwrap_or(NONE);
             while slot != NONE {
                 let next = self.processes[slot].cgroup_links.1;
-                self.doom(slot, SIGKILL);
+                if may_end(&self.processes[slot]) {
+                    self.doom(slot, SIGKILL);
+                }
                 slot = next;
             }
             next = self.cgroups.next_within(at, id);
@@ -526,7 +538,8 @@ impl<S: System> Manager<S> {
             };
         }
         if let Some(id) = together {
-            let _ = self.cgroup_kill(id.into());
+            let ends = |process: &Process| i64::from(process.oom.adjust) != -OOM_ADJUST_MOST;
+            let _ = self.end_members(id.into(), ends);
         }
     }
 

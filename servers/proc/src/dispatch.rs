@@ -90,7 +90,7 @@ impl<S: System> Manager<S> {
         let has = |roles: u64| message.badge & roles != 0;
         match words[0] {
             FORK..=SECCOMP | TRACE..=CORE => {}
-            IDS_OF..=SIGNAL_OWNER | CGROUP_MAKE..=SET_LOGIN => return self.outside(message),
+            IDS_OF..=SIGNAL_OWNER | CGROUP_MAKE..=SET_OOM => return self.outside(message),
             _ => return Err(ENOSYS),
         }
         // (Components' label is the superuser's, and gives them nothing here.)
@@ -200,7 +200,7 @@ impl<S: System> Manager<S> {
             IDS_OF => role::TERMINAL | role::INSPECT,
             SIGNAL_GROUP | SET_TERMINAL | NOTE_FOREGROUND => role::TERMINAL,
             CGROUP_MAKE..=CGROUP_OF | CGROUP_CPU => role::CGROUP,
-            SPACE_HOLD..=MAP_WRITE | SET_LOGIN => role::SPACES,
+            SPACE_HOLD..=MAP_WRITE | SET_LOGIN | SET_OOM => role::SPACES,
             LIFE_OF | FOLLOW => role::LIVES,
             SIGNAL_FOR | SIGNAL_OWNER => role::SIGNALS,
             MEMORY_OPEN | MEMORY => role::MEMORY,
@@ -262,6 +262,7 @@ impl<S: System> Manager<S> {
             MAP_READ => self.map_read(message),
             MAP_WRITE => self.map_write(message),
             SET_LOGIN => self.set_login(words[1], words[2], words[3]),
+            SET_OOM => self.set_oom(words[1], words[2], words[3] as i64, words[4] != 0),
             NUMBER_OF => self.number_of_domain(words[1], words[2], words[3] != 0),
             NOTE_FOREGROUND => self.note_foreground(words[1], words[2]),
             _ => Err(ENOSYS),

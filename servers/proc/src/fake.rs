@@ -61,6 +61,7 @@ pub struct Fake {
     pub account_limits: Vec<(u32, u64)>,
     pub full_group: u32,
     pub space_limits: Vec<SpaceLimits>,
+    pub oom_adjusted: Vec<(Id, i16)>,
     pub accounts: Vec<(Id, u32)>,
     pub thread_cpu: HashMap<Id, u64>,
     pub maps: Vec<(u64, u64, u64, u64)>,
@@ -173,6 +174,12 @@ impl System for Fake {
         self.resets += 1;
         Ok(())
     }
+
+    fn adjust_oom(&mut self, id: Id, adjust: i16) {
+        assert!(self.domains.contains_key(&id));
+        self.oom_adjusted.push((id, adjust));
+    }
+
     fn memory(&mut self) -> u64 {
         65_536
     }

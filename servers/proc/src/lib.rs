@@ -31,6 +31,7 @@ mod login;
 mod manager;
 mod memory;
 pub mod native;
+mod oom;
 mod pid_spaces;
 mod prefix;
 mod priority;

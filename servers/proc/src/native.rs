@@ -213,6 +213,12 @@ impl System for Native {
         let _ = self.ask(Message::new(&words));
     }
 
+    fn adjust_oom(&mut self, id: Id, adjust: i16) {
+        let words = [vm::OOM_ADJUST, id as u64, i64::from(adjust) as u64];
+        // It fails only for a domain that is gone.
+        let _ = self.ask(Message::new(&words));
+    }
+
     fn memory(&mut self) -> u64 {
         self.ask(Message::new(&[vm::MEMORY_STAT]))
             .map_or(0, |words| words[1])

@@ -5,6 +5,7 @@ use crate::cpu_timers::Watch;
 use crate::filters::Filter;
 use crate::limits::Limits;
 use crate::login::Login;
+use crate::oom::Oom;
 use crate::pid_spaces::Pids;
 use crate::signal::{Info, Queue, IGNORED_BY_DEFAULT, SIGCHLD};
 use crate::spaces::{CgroupSpace, Host, IpcSpace, Space};
@@ -194,6 +195,7 @@ pub struct Process {
     pub dumpable: u32,
     pub no_new_privileges: bool,
     pub login: Login,
+    pub oom: Oom,
     /// Operations that its filters rule out, a bit each.
     pub refused: u64,
     /// A thread of it has filters, or had.
@@ -257,6 +259,7 @@ pub struct Inheritance {
     pub dumpable: u32,
     pub no_new_privileges: bool,
     pub login: Login,
+    pub oom: Oom,
     pub root: Rc<Root>,
     pub cgroup: u32,
     pub space: Option<Rc<Space>>,
@@ -303,6 +306,7 @@ impl Process {
             dumpable: self.dumpable,
             no_new_privileges: self.no_new_privileges,
             login: self.login,
+            oom: self.oom,
             root: self.root.clone(),
             cgroup: self.cgroup,
             space: self.space.clone(),
@@ -353,6 +357,7 @@ impl Process {
         self.dumpable = from.dumpable;
         self.no_new_privileges = from.no_new_privileges;
         self.login = from.login;
+        self.oom = from.oom;
         self.refused = 0;
         self.filtered = false;
         self.beginning = Beginning::Over;

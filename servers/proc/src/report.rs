@@ -269,6 +269,8 @@ impl<S: System> Manager<S> {
             data_pages: space.data,
             login_user: process.login.user,
             login_session: process.login.session,
+            oom_adjust: process.oom.adjust.into(),
+            unused: 0,
         };
         let reader = match with_domain {
             true => self.by_domain(message.words[2]),

@@ -204,6 +204,7 @@ impl<S: System> Manager<S> {
             done += piece.len();
         }
         self.limit_fresh_memory(slot, domain.id);
+        self.adjust_fresh(slot, domain.id);
         let start = Start {
             rip: self.image.as_ref().ok_or(ENOEXEC)?.start,
             rsp: PERSONALITY_HEAP + mapped,

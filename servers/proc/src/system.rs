@@ -131,6 +131,8 @@ pub trait System {
     fn reset(&mut self, domain: Id, heap: (u64, u64)) -> Result<(), Errno>;
     /// What a domain's space may have from now on.
     fn limit_space(&mut self, domain: Id, limits: SpaceLimits);
+    /// How likely it is to end when memory is exhausted (`vm::OOM_ADJUST`).
+    fn adjust_oom(&mut self, domain: Id, adjust: i16);
     /// Pages of all memory.
     fn memory(&mut self) -> u64;
     fn space(&mut self, domain: Id) -> Space;

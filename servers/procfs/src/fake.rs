@@ -22,6 +22,7 @@ pub struct Fake {
     /// Writer, process, which and text of maps.
     pub maps: Vec<(u32, u32, SpaceMap, Vec<u8>)>,
     pub logins: Vec<(u32, u32, u32)>,
+    pub ooms: Vec<(u32, u32, i32, bool)>,
     pub restarted: Vec<Vec<u8>>,
 }
 
@@ -102,6 +103,8 @@ impl System for Fake {
             life: 0x7_0000_000a,
             login_user: 1000,
             login_session: 3,
+            oom_adjust: 300,
+            unused: 0,
         };
         match pid {
             1 => Some(Status {
@@ -242,6 +245,11 @@ impl System for Fake {
 
     fn set_map(&mut self, domain: u32, pid: u32, which: SpaceMap, text: &[u8]) -> Result<(), i64> {
         self.maps.push((domain, pid, which, text.to_vec()));
+        Ok(())
+    }
+
+    fn set_oom(&mut self, domain: u32, pid: u32, adjust: i32, old: bool) -> Result<(), i64> {
+        self.ooms.push((domain, pid, adjust, old));
         Ok(())
     }
 

@@ -282,6 +282,11 @@ impl System for Outside {
         set.map_err(Failure::errno)
     }
 
+    fn set_oom(&mut self, domain: u32, pid: u32, adjust: i32, old: bool) -> Result<(), i64> {
+        let set = self.proc().set_oom(domain, pid.into(), adjust.into(), old);
+        set.map_err(Failure::errno)
+    }
+
     fn load(&mut self) -> Load {
         self.proc().load().map_or(Load::default(), |load| Load {
             processes: load.processes,

@@ -185,6 +185,46 @@ pub fn login_session<S: System>(s: &mut S, who: Who, out: &mut String) -> Option
     Some(())
 }
 
+pub fn oom_adjust<S: System>(s: &mut S, who: Who, out: &mut String) -> Option<()> {
+    let it = s.status(who.pid, who.reader)?;
+    let _ = writeln!(out, "{}", it.oom_adjust);
+    Some(())
+}
+
+/// The same in the scale that Linux had before: -17 to 15.
+pub fn oom_old<S: System>(s: &mut S, who: Who, out: &mut String) -> Option<()> {
+    let it = s.status(who.pid, who.reader)?;
+    let _ = match it.oom_adjust {
+        1000 => writeln!(out, "15"),
+        adjust => writeln!(out, "{}", (adjust * 17 / 1000).min(15)),
+    };
+    Some(())
+}
+
+/// What a line of the old scale means in the present one.
+pub fn from_old(value: i32) -> Option<i32> {
+    match value {
+        15 => Some(1000),
+        -17..15 => Some(value * 1000 / 17),
+        _ => None,
+    }
+}
+
+/// As Linux scales it: two thirds of a thousand for one that has nothing and no adjustment.
+pub fn oom_score<S: System>(s: &mut S, who: Who, out: &mut String) -> Option<()> {
+    let it = s.status(who.pid, who.reader)?;
+    let all = s.memory().total.max(1) as i64;
+    let score = match i64::from(it.oom_adjust) {
+        -1000 => 0,
+        adjust => {
+            let weight = it.resident_pages as i64 + adjust * all / 1000;
+            (1000 + weight * 1000 / all).max(0) * 2 / 3
+        }
+    };
+    let _ = writeln!(out, "{score}");
+    Some(())
+}
+
 /// What a thread waits in, as `syscall` says it.
 pub fn call(call: Option<[u64; 9]>, out: &mut String) {
     let _ = match call {

@@ -3,7 +3,7 @@
 use crate::components::{restart, RESTART};
 use crate::process;
 use crate::system::{Memories, System};
-use crate::table::{rows, Dir, Row, What, Who, DROP_CACHES, LOGIN_USER};
+use crate::table::{rows, Dir, Row, What, Who, DROP_CACHES, LOGIN_USER, OLD_OOM, OOM};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -122,6 +122,16 @@ fn set_core_pattern<S: System>(system: &mut S, text: &[u8]) -> Result<(), i64> {
 fn user_of(text: &[u8]) -> Option<u32> {
     let text = core::str::from_utf8(text).ok()?;
     text.strip_suffix('\n').unwrap_or(text).parse().ok()
+}
+
+/// A number as Linux takes it for oom_score_adj and oom_adj.
+fn oom_of(text: &[u8], old: bool) -> Option<i32> {
+    let text = core::str::from_utf8(text).ok()?.trim();
+    let value = text.parse().ok()?;
+    match old {
+        true => process::from_old(value),
+        false => Some(value).filter(|value| (-1000..=1000).contains(value)),
+    }
 }
 
 /// /proc/sys/vm/drop_caches: 1 the pages of files, 2 names and inodes (which nobody keeps apart), 4 without a line in the log.
@@ -692,6 +702,19 @@ impl<S: System> Server for Procfs<S> {
             cx.fetch(0, text)?;
             let user = user_of(text).ok_or(Failure::Errno(EINVAL))?;
             let set = self.system.set_login(cx.request.sender, who.pid, user);
+            set.map_err(Failure::Errno)?;
+            return Ok(length);
+        }
+        if [OOM, OLD_OOM].contains(&name) {
+            // (Linux takes no more of a longer text.)
+            let length = length.min(12);
+            let mut text = [0; 12];
+            let text = &mut text[..length];
+            cx.fetch(0, text)?;
+            let old = name == OLD_OOM;
+            let adjust = oom_of(text, old).ok_or(Failure::Errno(EINVAL))?;
+            let sender = cx.request.sender;
+            let set = self.system.set_oom(sender, who.pid, adjust, old);
             set.map_err(Failure::Errno)?;
             return Ok(length);
         }

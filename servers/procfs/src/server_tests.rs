@@ -545,6 +545,54 @@ fn for_whom_a_login_was_is_told_and_written() {
 }
 
 #[test]
+fn how_likely_a_process_ends_for_memory_is_told_and_written() {
+    let mut bench = bench();
+    bench.label = cairn_idl::label::make(1000, 1000);
+    assert_eq!(text(&mut bench, "10/oom_score_adj"), "300\n");
+    assert_eq!(text(&mut bench, "10/oom_adj"), "5\n");
+    // 25 pages of what the machine has beside the adjustment.
+    let score: i64 = text(&mut bench, "10/oom_score").trim().parse().unwrap();
+    assert!((866..900).contains(&score), "{score}");
+    assert_eq!(bench.open(b"1/oom_score_adj", o::WRONLY, 0), Err(-EACCES));
+    let present = bench.open(b"10/oom_score_adj", o::RDWR, 0).unwrap();
+    let old = bench.open(b"10/oom_adj", o::RDWR, 0).unwrap();
+    let mut write = |file, text: &[u8]| {
+        let answer = bench.call(file, &[fs::WRITE, 0], text, 0);
+        answer.unwrap().result()
+    };
+    assert_eq!(write(present, b"-1000\n"), 6);
+    assert_eq!(write(present, b" 1000 "), 6);
+    for wrong in [
+        b"x".as_slice(),
+        b"1001",
+        b"-1001",
+        b" ",
+        b"1 2",
+        b"99999999999",
+    ] {
+        assert_eq!(write(present, wrong), -EINVAL, "{wrong:?}");
+    }
+    for (text, result) in [
+        ("-17", 3),
+        ("15", 2),
+        ("-16", 3),
+        ("16", -EINVAL),
+        ("-18", -EINVAL),
+    ] {
+        assert_eq!(write(old, text.as_bytes()), result, "{text}");
+    }
+    let set = |adjust, old| (SHELL_DOMAIN, 10, adjust, old);
+    let expected = [
+        set(-1000, false),
+        set(1000, false),
+        set(-1000, true),
+        set(1000, true),
+        set(-941, true),
+    ];
+    assert_eq!(bench.server.system.ooms, expected);
+}
+
+#[test]
 fn memory_is_read_and_written_where_it_is() {
     let mut bench = bench();
     assert_eq!(bench.open(b"1/mem", o::RDWR, 0), Err(-EACCES));

@@ -109,6 +109,8 @@ pub trait System {
     fn set_map(&mut self, domain: u32, pid: u32, which: SpaceMap, text: &[u8]) -> Result<(), i64>;
     /// The process of this domain writes for whom the process `pid` was started at a login.
     fn set_login(&mut self, domain: u32, pid: u32, user: u32) -> Result<(), i64>;
+    /// The process of this domain sets how likely the process `pid` is to end when memory is exhausted (`proc::SET_OOM`).
+    fn set_oom(&mut self, domain: u32, pid: u32, adjust: i32, old: bool) -> Result<(), i64>;
     fn load(&mut self) -> Load;
     fn memory(&mut self) -> Memory;
     /// What file servers have in their caches goes, as far as it can be had again.

@@ -13,6 +13,10 @@ pub const DROP_CACHES: &str = "drop_caches";
 /// A file of a process that it may write itself.
 pub const LOGIN_USER: &str = "loginuid";
 
+/// How likely a process is to end when memory is exhausted, in the present and in the old scale.
+pub const OOM: &str = "oom_score_adj";
+pub const OLD_OOM: &str = "oom_adj";
+
 /// A directory. Process and task directories exist for each number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dir {
@@ -362,8 +366,9 @@ pub fn rows<S: System>() -> alloc::vec::Vec<Row<S>> {
         guarded(text(Process, "maps", process::maps)),
         text(Process, "mountinfo", machine::mountinfo),
         text(Process, "mounts", machine::mounts),
-        fixed(Process, "oom_score", "0\n"),
-        fixed(Process, "oom_score_adj", "0\n"),
+        writable(text(Process, OLD_OOM, process::oom_old)),
+        text(Process, "oom_score", process::oom_score),
+        writable(text(Process, OOM, process::oom_adjust)),
         Row {
             mode: s::IFREG | 0o400,
             ..fixed(Process, "personality", "00000000\n")

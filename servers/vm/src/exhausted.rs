@@ -1,15 +1,16 @@
 //! What happens when memory is exhausted: faults wait, caches give, and if that is not enough a process ends (EXHAUSTED, which `proc` asks).
 //!
 //! Who ends is decided by account: one that is beyond its limit, or else the one whose programs have most; if only users other than 0 lack memory it is one of theirs. Within the account it is the
-//! process that has most of it. What servers have for an account does not go with a process: nobody ends for it.
+//! process that has most of it, with what its adjustment (OOM_ADJUST) adds. What servers have for an account does not go with a process: nobody ends for it.
 
 use crate::accounts::{Account, ROOT, SYSTEM};
 use crate::fault::{refused, Fault};
 use crate::nucleus::{Answer, Nucleus};
 use crate::region::ANONYMOUS;
-use crate::space::{Space, Vm, Waiting, NOBODY};
+use crate::space::{Domain, Errno, Space, Vm, Waiting, NOBODY};
 use cairn_abi::Id;
-use cairn_idl::vm::GROUP_FIRST;
+use cairn_idl::errno::{EINVAL, ESRCH};
+use cairn_idl::vm::{GROUP_FIRST, OOM_ADJUST_MOST};
 
 /// Most faults that wait for memory; more are refused.
 const MAX_WAITING: usize = 256;
@@ -116,9 +117,9 @@ impl<N: Nucleus> Vm<N> {
             return None;
         }
         let mut group = 0;
-        let account = self.account_at_fault(spared);
-        let found = account.and_then(|account| self.largest_of(account, spared));
-        if let (Some(account), Some(id)) = (account, found) {
+        let victim = self.victim(spared);
+        let found = victim.map(|(_, id)| id);
+        if let Some((account, id)) = victim {
             let full = self.frames.accounts.is_full(account);
             let accounts = &mut self.frames.accounts;
             accounts.count(account, |record| record.full += u64::from(full));
@@ -143,12 +144,32 @@ impl<N: Nucleus> Vm<N> {
         self.largest_of(ROOT, 0)
     }
 
-    fn account_at_fault(&self, spared: Id) -> Option<Account> {
+    /// Who ends, and whose account is the cause.
+    fn victim(&mut self, spared: Id) -> Option<(Account, Id)> {
         let over = self.waiting.iter().find(|fault| self.is_over(fault));
         if let Some(space) = over.and_then(|fault| self.waiting_space(fault)) {
             // The nearest that is full: nobody beside it is to blame.
-            return self.frames.accounts.full(space.account, 1);
+            let account = self.frames.accounts.full(space.account, 1)?;
+            let id = self.largest_of(account, spared)?;
+            return Some((account, id));
         }
+        // Of an account all of whose programs are never to end it is nobody, and the next one's turn.
+        let mut before = None;
+        loop {
+            let (held, account) = self.account_at_fault(spared, before)?;
+            if let Some(id) = self.largest_of(account, spared) {
+                return Some((account, id));
+            }
+            before = Some((held, account));
+        }
+    }
+
+    /// The account that has most, of those that come behind `before`.
+    fn account_at_fault(
+        &self,
+        spared: Id,
+        before: Option<(u32, Account)>,
+    ) -> Option<(u32, Account)> {
         // Whether user 0 or a component lacks memory as well.
         let urgent = self.frames.free() <= self.reserve;
         let spared = self.domain(spared).and_then(|d| self.spaces.get(d.space));
@@ -164,8 +185,20 @@ impl<N: Nucleus> Vm<N> {
         };
         accounts
             .filter(ends)
-            .max_by_key(|(_, record)| record.held)
-            .map(|(account, _)| account)
+            .map(|(account, record)| (record.held, account))
+            .filter(|&found| before.is_none_or(|before| found < before))
+            .max()
+    }
+
+    /// OOM_ADJUST.
+    pub(crate) fn set_oom_adjust(&mut self, id: Id, adjust: i64) -> Result<u64, Errno> {
+        let domain = self.domain(id).ok_or(ESRCH)?;
+        if !(-OOM_ADJUST_MOST..=OOM_ADJUST_MOST).contains(&adjust) {
+            return Err(EINVAL);
+        }
+        let adjust = adjust as i16;
+        self.set_domain(Domain { adjust, ..domain });
+        Ok(0)
     }
 
     fn largest_of(&mut self, account: Account, spared: Id) -> Option<Id> {
@@ -184,10 +217,23 @@ impl<N: Nucleus> Vm<N> {
                 }
             }
         }
+        for domain in self.domains.iter().flatten() {
+            if let Some(space) = self.spaces.get_mut(domain.space) {
+                space.adjust = space.adjust.min(domain.adjust);
+            }
+        }
+        // What an adjustment is a part of: the memory that is to be had.
+        let limit = match self.frames.accounts.is_full(account) {
+            true => i64::from(self.frames.accounts.get(account).limit),
+            false => i64::MAX,
+        };
+        let all = limit.min(self.frames.total() as i64);
         for (index, space) in self.spaces.iter_mut() {
             let held = core::mem::take(&mut space.weight);
+            let adjust = i64::from(core::mem::replace(&mut space.adjust, i16::MAX));
             let within = self.frames.accounts.is_within(space.account, account);
-            if !space.linux() || !within || Some(index) == spared {
+            let ends = space.linux() && within && Some(index) != spared;
+            if !ends || !(1 - OOM_ADJUST_MOST..=OOM_ADJUST_MOST).contains(&adjust) {
                 continue;
             }
             let mut weight = held + own_weight(space);
@@ -199,6 +245,7 @@ impl<N: Nucleus> Vm<N> {
                     }
                 }
             }
+            let weight = weight as i64 + adjust * all / OOM_ADJUST_MOST;
             if largest.is_none_or(|(most, _)| weight > most) {
                 largest = Some((weight, index));
             }

@@ -76,6 +76,7 @@ impl<N: Nucleus> Vm<N> {
             charges: Charges::new(),
             recorded: 0,
             weight: 0,
+            adjust: i16::MAX,
             regions: Regions::default(),
             pages: Default::default(),
             domains: 0,
@@ -135,6 +136,7 @@ impl<N: Nucleus> Vm<N> {
         &mut self,
         index: usize,
         (account, root): (Account, bool),
+        adjust: i16,
     ) -> Result<Domain, Errno> {
         let slot = self.spaces.get(index).ok_or(ESRCH)?.slot;
         let mut made = self.with_pool(pool::DOMAIN, |n| match n.domain_create(slot) {
@@ -159,6 +161,7 @@ impl<N: Nucleus> Vm<N> {
             space: index,
             account,
             root,
+            adjust,
         };
         if !self.set_domain(domain) {
             self.nucleus.destroy(slot);
@@ -180,7 +183,7 @@ impl<N: Nucleus> Vm<N> {
             false => (native, Code::Built, SYSTEM),
         };
         let index = self.new_space(kind, code, (limit, Limits::default()), (account, true))?;
-        self.finish(token, index, (account, true))
+        self.finish(token, index, (account, true), 0)
     }
 
     /// FORK.
@@ -189,12 +192,13 @@ impl<N: Nucleus> Vm<N> {
             space: from,
             account,
             root,
+            adjust,
             ..
         } = self.domain(parent).ok_or(ESRCH)?;
         let payer = (account, root);
         self.look_at_pools();
         if share {
-            return self.finish(token, from, payer);
+            return self.finish(token, from, payer, adjust);
         }
         let (kind, code, limit) = self
             .spaces
@@ -214,12 +218,18 @@ impl<N: Nucleus> Vm<N> {
             self.drop_if_unused(index);
             return Err(errno);
         }
-        self.finish(token, index, payer)
+        self.finish(token, index, payer, adjust)
     }
 
     /// Make the domain for a space and give it to the caller; undo both if that fails.
-    fn finish(&mut self, token: Token, index: usize, payer: (Account, bool)) -> Result<(), Errno> {
-        let domain = match self.new_domain(index, payer) {
+    fn finish(
+        &mut self,
+        token: Token,
+        index: usize,
+        payer: (Account, bool),
+        adjust: i16,
+    ) -> Result<(), Errno> {
+        let domain = match self.new_domain(index, payer, adjust) {
             Ok(domain) => domain,
             Err(errno) => {
                 self.drop_if_unused(index);

@@ -140,6 +140,7 @@ impl<N: Nucleus> Vm<N> {
             | vm::SET_ACCOUNT
             | vm::ACCOUNT_LIMIT
             | vm::GROUP
+            | vm::OOM_ADJUST
                 if !may(r.badge, w[0]) =>
             {
                 Err(EPERM)
@@ -185,6 +186,7 @@ impl<N: Nucleus> Vm<N> {
                 }
                 None => Err(ESRCH),
             },
+            vm::OOM_ADJUST => self.set_oom_adjust(w[1] as Id, w[2] as i64),
             vm::LIMIT => self.set_limits(w[1] as Id, w[2], w[3], w[4]),
             vm::DMA_ATTACH => match self.dma_attach(w[1], w[2]) {
                 Ok(enforced) => return Some(Answer::new(&[0, enforced])),

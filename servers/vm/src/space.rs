@@ -76,6 +76,8 @@ pub struct Space {
     pub recorded: u32,
     /// What else its end would give back (see [`crate::exhausted`]).
     pub weight: u64,
+    /// The least adjustment of its domains, looked for when somebody must end.
+    pub adjust: i16,
     /// The space that it was copied from, as long as it runs the same program.
     pub parent: Handle,
     /// How often it was copied.
@@ -127,6 +129,8 @@ pub struct Domain {
     pub account: Account,
     /// It may use what is kept for user 0.
     pub root: bool,
+    /// By how much it is likelier to end than others when memory is exhausted ([`cairn_idl::vm::OOM_ADJUST`]).
+    pub adjust: i16,
 }
 
 /// A fault that waits for memory.
@@ -375,6 +379,7 @@ impl<N: Nucleus> Vm<N> {
             charges: Charges::new(),
             recorded: 0,
             weight: 0,
+            adjust: i16::MAX,
             regions: Regions::default(),
             pages: Pages::default(),
             domains: 1,
@@ -418,6 +423,7 @@ impl<N: Nucleus> Vm<N> {
                 space: index,
                 account: ROOT,
                 root: true,
+                adjust: 0,
             });
         }
     }

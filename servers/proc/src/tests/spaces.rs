@@ -293,6 +293,51 @@ fn a_login_is_its_processes_and_inherited() {
     assert_eq!(set_login(&mut w, host, host, 0), -EPERM);
 }
 
+fn set_oom(w: &mut World, by: u64, of: u64, adjust: i64, old: bool) -> i64 {
+    let domain = u64::from(w.domain(by).id);
+    let words = [SET_OOM, domain, of, adjust as u64, old.into()];
+    w.component(role::SPACES, b"", &words).result()
+}
+
+fn oom_adjust(w: &mut World, pid: u64) -> i32 {
+    w.room = 4096;
+    w.component(role::INSPECT, b"", &[STATUS, pid, 0]);
+    Status::from_bytes(w.m.system.input.first_chunk().unwrap()).oom_adjust
+}
+
+#[test]
+fn who_ends_for_memory_is_said_by_who_may() {
+    let mut w = World::new();
+    let a = w.fork(1);
+    assert_eq!(set_oom(&mut w, a, a, 1001, false), -EINVAL);
+    assert_eq!(set_oom(&mut w, a, a, -1001, false), -EINVAL);
+    assert_eq!(set_oom(&mut w, a, 99, 5, false), -ESRCH);
+    assert_eq!(set_oom(&mut w, a, a, -200, false), 0);
+    let domain = w.domain(a).id;
+    assert_eq!(w.m.system.oom_adjusted, [(domain, -200)]);
+    // Children have it, and how low it may become.
+    let child = w.fork(a);
+    become_user(&mut w, child, 7);
+    assert_eq!(oom_adjust(&mut w, child), -200);
+    assert_eq!(set_oom(&mut w, child, child, 300, false), 0);
+    assert_eq!(set_oom(&mut w, child, child, -100, true), -EACCES);
+    assert_eq!(set_oom(&mut w, child, child, -201, false), -EACCES);
+    assert_eq!(set_oom(&mut w, child, child, -200, false), 0);
+    assert_eq!(
+        (oom_adjust(&mut w, child), oom_adjust(&mut w, a)),
+        (-200, -200)
+    );
+    // The old scale does not say how low.
+    assert_eq!(set_oom(&mut w, a, child, -1000, true), 0);
+    assert_eq!(set_oom(&mut w, child, child, 0, false), 0);
+    assert_eq!(set_oom(&mut w, child, child, -300, false), -EACCES);
+    // A zombie has no memory.
+    w.exit(child, 0);
+    let told = w.m.system.oom_adjusted.len();
+    assert_eq!(set_oom(&mut w, a, child, 5, false), 0);
+    assert_eq!(w.m.system.oom_adjusted.len(), told);
+}
+
 fn label(w: &mut World, pid: u64) -> u64 {
     let domain = w.domain(pid);
     w.m.system.of(domain).label

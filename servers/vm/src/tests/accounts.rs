@@ -198,6 +198,58 @@ fn it_is_the_greedy_ones_largest_program_that_ends() {
     w.audit();
 }
 
+fn adjust(w: &mut World, id: Id, adjust: i64) -> i64 {
+    w.control(&[vm::OOM_ADJUST, id.into(), adjust as u64])
+}
+
+#[test]
+fn an_adjustment_weighs_within_an_account() {
+    let mut w = World::new(4000);
+    watch(&mut w);
+    let first = w.create();
+    let (small, middle, big) = (
+        program(&mut w, USER),
+        program(&mut w, USER),
+        program(&mut w, USER),
+    );
+    let other = program(&mut w, OTHER);
+    let mut child = 0;
+    for (id, pages) in [(small, 20), (middle, 400), (other, 300), (big, 4000)] {
+        w.map(id, P, pages);
+        fill(&mut w, id, P, pages);
+        if id == middle {
+            // What it has at its fork is its child's as well.
+            assert_eq!(adjust(&mut w, middle, -1000), 0);
+            child = w.fork(middle).unwrap();
+            assert_eq!(adjust(&mut w, middle, 0), 0);
+        }
+    }
+    assert_eq!(adjust(&mut w, small, 1001), -EINVAL);
+    assert_eq!(adjust(&mut w, 4711, 1), -ESRCH);
+    assert!(!w.vm.waiting.is_empty());
+    assert_eq!(exhausted(&mut w, first), Ok(big));
+    assert_eq!(adjust(&mut w, big, -1000), 0);
+    assert_eq!(exhausted(&mut w, first), Ok(middle));
+    // A tenth of all memory is 400 pages.
+    assert_eq!(adjust(&mut w, small, 100), 0);
+    assert_eq!(exhausted(&mut w, first), Ok(small));
+    assert_eq!(adjust(&mut w, small, 80), 0);
+    assert_eq!(exhausted(&mut w, first), Ok(middle));
+    // It weighs nothing beside other users, whose turn it is only when this one has nobody left.
+    assert_eq!(adjust(&mut w, other, 1000), 0);
+    assert_eq!(exhausted(&mut w, first), Ok(middle));
+    assert_eq!(adjust(&mut w, small, -1000), 0);
+    assert_eq!(adjust(&mut w, middle, -1000), 0);
+    assert_eq!(exhausted(&mut w, first), Ok(other));
+    assert_eq!(adjust(&mut w, child, 0), 0);
+    assert_eq!(exhausted(&mut w, first), Ok(child));
+    assert_eq!(adjust(&mut w, child, -1000), 0);
+    assert_eq!(adjust(&mut w, other, -1000), 0);
+    assert_eq!(exhausted(&mut w, first), Err(-ESRCH));
+    assert!(w.vm.waiting.is_empty());
+    w.audit();
+}
+
 #[test]
 fn nobody_ends_for_what_does_not_go_with_a_program() {
     let mut w = World::new(4000);
