@@ -4,13 +4,16 @@
 #include <fcntl.h>
 #include <mqueue.h>
 #include <poll.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -48,6 +51,54 @@ static struct timespec after(long ms) {
 }
 
 static void handler(int s) { (void)s; }
+
+/* SIGEV_THREAD: the C library has a thread that reads a socket of AF_NETLINK, and starts another one for each notification. */
+static sem_t ran;
+static void by_function(union sigval value) {
+    printf("  in a thread: %d\n", value.sival_int);
+    sem_post(&ran);
+}
+static void by_thread(mqd_t queue) {
+    struct sigevent how = {.sigev_notify = SIGEV_THREAD, .sigev_notify_function = by_function, .sigev_value.sival_int = 66};
+    struct sigevent signal = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1};
+    sem_init(&ran, 0, 0);
+    for (int i = 0; i < 3; i++) {
+        how.sigev_value.sival_int++;
+        tell("notify by a thread", mq_notify(queue, &how));
+        tell("busy", mq_notify(queue, &signal));
+        mq_send(queue, "x", 2, 0), sem_wait(&ran);
+        mq_send(queue, "x", 2, 0);
+        mq_receive(queue, text, 100, 0), mq_receive(queue, text, 100, 0);
+    }
+    tell("by a thread of what?", mq_notify(99, &how));
+    tell("notify by a thread", mq_notify(queue, &how));
+    tell("no more", mq_notify(queue, 0));
+    mq_send(queue, "x", 2, 0), mq_receive(queue, text, 100, 0);
+    usleep(20000);
+    printf("  and no thread: %d\n", sem_trywait(&ran));
+    /* What the C library asks of the kernel. */
+    char cookie[32] = "of our own";
+    int pair[2], netlink = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, 0);
+    socketpair(AF_UNIX, SOCK_STREAM, 0, pair);
+    struct sigevent raw = {.sigev_notify = SIGEV_THREAD, .sigev_signo = netlink, .sigev_value.sival_ptr = cookie};
+    struct sigevent wrong = raw;
+    wrong.sigev_value.sival_ptr = (void *)8, tell("no cookie", syscall(SYS_mq_notify, queue, &wrong));
+    wrong = raw, wrong.sigev_signo = 99, tell("no descriptor", syscall(SYS_mq_notify, queue, &wrong));
+    wrong.sigev_signo = queue, tell("no socket", syscall(SYS_mq_notify, queue, &wrong));
+    wrong.sigev_signo = pair[0], tell("another socket", syscall(SYS_mq_notify, queue, &wrong));
+    for (int i = 0; i < 3; i++) {
+        char got[64] = "";
+        mqd_t own = mq_open("/cairn-told", O_RDWR);
+        tell("raw", syscall(SYS_mq_notify, own, &raw));
+        if (i == 0) mq_send(queue, "x", 2, 0), mq_receive(queue, text, 100, 0);
+        if (i == 1) syscall(SYS_mq_notify, queue, 0);
+        mq_close(own);
+        long length = recv(netlink, got, sizeof got, 0);
+        printf("  %ld bytes, %s, %d\n", length, got, got[31]);
+    }
+    tell("and no more", recv(netlink, cookie, 32, MSG_DONTWAIT));
+    close(netlink), close(pair[0]), close(pair[1]);
+}
 
 static mqd_t make(const char *name, int flags, long most, long size) {
     struct mq_attr a = {.mq_maxmsg = most, .mq_msgsize = size};
@@ -251,6 +302,7 @@ int main(void) {
     how.sigev_signo = SIGUSR1;
     tell("of what?", mq_notify(99, &how));
     tell("of what is no queue?", mq_notify(0, &how));
+    by_thread(both);
     mq_close(both), mq_unlink("/cairn-told");
 
     /* Names. */

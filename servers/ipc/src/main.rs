@@ -83,6 +83,7 @@ impl Outside for Machine {
             life,
             signal,
             value,
+            ..
         } = *whom;
         let proc = proc::Client(&proc);
         let told = proc.signal_for(life, domain, signal, SI_MESGQ, value, by);

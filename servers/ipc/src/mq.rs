@@ -7,6 +7,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use cairn_abi::Id;
 use cairn_idl::errno::*;
+use cairn_rt::Portal;
 use cairn_slab::Slab;
 
 /// Priorities are below this.
@@ -34,13 +35,14 @@ struct OfPriority {
     last: u32,
 }
 
-/// mq_notify(3): by which signal (0: none) and value which process is told.
+/// mq_notify(3): by which signal (0: none) and value which process is told, or by which portal.
 #[derive(Clone, Copy, Debug)]
 pub struct Notify {
     pub domain: Id,
     pub life: u64,
     pub signal: u64,
     pub value: u64,
+    pub portal: Option<Portal>,
 }
 
 #[derive(Debug)]

@@ -16,6 +16,7 @@ use cairn_idl::errno::*;
 use cairn_idl::fs::{kind, o, poll, s};
 use cairn_idl::ipc::{self, Limits as Which, Notify};
 use cairn_idl::label;
+use cairn_idl::net::{COOKIE_REMOVED, COOKIE_WOKEN};
 use cairn_resmgr::permission::{self, in_groups};
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::{
@@ -48,6 +49,14 @@ pub trait Outside {
 
 /// The last number of a signal.
 const SIGNALS: u64 = 64;
+
+/// Whom a portal tells is told this, for the last time.
+fn tell_and_close(cx: &mut Context, whom: mq::Notify, what: u64) {
+    if let Some(portal) = whom.portal {
+        cx.transport.notify(portal, what);
+        cx.transport.close(portal);
+    }
+}
 
 /// What is charged to whom for a thing.
 #[derive(Clone, Copy, Debug, Default)]
@@ -193,6 +202,7 @@ impl<O: Outside> Ipc<O> {
             }
         }
         while let Some(at) = self.posix.first_of(space) {
+            self.end_notify(cx, at, |queue| queue.open == 0);
             let kept = self.posix.unlink(at);
             Self::refund(cx, kept);
         }
@@ -1139,6 +1149,7 @@ impl<O: Outside> Ipc<O> {
         let at = at.ok_or(Failure::Errno(ENOENT))?;
         let access = self.meta(Node::Queue(at, false, false))?.access();
         permission::owner(cx, &access)?;
+        self.end_notify(cx, at, |queue| queue.open == 0);
         let kept = self.posix.unlink(at);
         Self::refund(cx, kept);
         Ok(0)
@@ -1234,6 +1245,9 @@ impl<O: Outside> Ipc<O> {
         let whom = whom.and_then(|queue| queue.notify.take());
         let sent = self.posix.send(&mut self.waiters, at, priority, text);
         match (&sent, whom) {
+            (Ok(()), Some(whom)) if whom.portal.is_some() => {
+                tell_and_close(cx, whom, COOKIE_WOKEN);
+            }
             (Ok(()), Some(whom)) if whom.signal != 0 => {
                 self.outside.notify(&whom, cx.request.sender);
             }
@@ -1248,20 +1262,48 @@ impl<O: Outside> Ipc<O> {
         Ok(0)
     }
 
+    /// Nobody is told any more, if the queue goes now.
+    fn end_notify(&mut self, cx: &mut Context, at: u32, goes: impl Fn(&mq::Queue) -> bool) {
+        let queue = self.posix.all.get_mut(at).filter(|queue| goes(queue));
+        if let Some(whom) = queue.and_then(|queue| queue.notify.take()) {
+            tell_and_close(cx, whom, COOKIE_REMOVED);
+        }
+    }
+
     /// MQ_NOTIFY
     fn posix_notify(&mut self, cx: &mut Context, at: u32) -> Answer<i64> {
+        let came = cx.request.portals == 1;
+        let portal = came.then_some(Portal(cx.request.words[7] as u32));
+        let result = self.posix_notify_by(cx, at, portal);
+        if let (Err(_), Some(portal)) = (&result, portal) {
+            cx.transport.close(portal);
+        }
+        result
+    }
+
+    fn posix_notify_by(
+        &mut self,
+        cx: &mut Context,
+        at: u32,
+        portal: Option<Portal>,
+    ) -> Answer<i64> {
         let [_, how, signal, value, ..] = cx.request.words;
         let domain = cx.request.sender;
         let how = Notify::from_word(how).ok_or(Failure::Errno(EINVAL))?;
         let queue = self.posix.all.get_mut(at).ok_or(Failure::Errno(EBADF))?;
+        if portal.is_some() != (how == Notify::Portal) {
+            return fail(EINVAL);
+        }
         let signal = match how {
             Notify::Off => {
                 if queue.notify.is_some_and(|whom| whom.domain == domain) {
-                    queue.notify = None;
+                    if let Some(whom) = queue.notify.take() {
+                        tell_and_close(cx, whom, COOKIE_REMOVED);
+                    }
                 }
                 return Ok(0);
             }
-            Notify::Nothing => 0,
+            Notify::Nothing | Notify::Portal => 0,
             Notify::Signal if signal <= SIGNALS => signal,
             Notify::Signal => return fail(EINVAL),
         };
@@ -1271,12 +1313,17 @@ impl<O: Outside> Ipc<O> {
                 return fail(EBUSY);
             }
         }
-        queue.notify = Some(mq::Notify {
+        let life = self.outside.life(domain).ok_or(Failure::Errno(ESRCH))?;
+        let before = queue.notify.replace(mq::Notify {
             domain,
-            life: self.outside.life(domain).ok_or(Failure::Errno(ESRCH))?,
+            life,
             signal,
             value,
+            portal,
         });
+        if let Some(gone) = before {
+            tell_and_close(cx, gone, COOKIE_REMOVED);
+        }
         Ok(0)
     }
 
@@ -1632,12 +1679,17 @@ impl<O: Outside> Server for Ipc<O> {
     fn close(&mut self, cx: &mut Context, handle: Handle<Self>) {
         match handle.node {
             Node::Queue(at, ..) => {
+                self.end_notify(cx, at, |queue| !queue.named && queue.open <= 1);
                 let kept = self.posix.close(at);
                 Self::refund(cx, kept);
             }
             Node::Space(0) => {}
             Node::Space(space) => self.end_space(cx, space),
         }
+    }
+
+    fn takes(&self, operation: u64) -> usize {
+        usize::from(operation == ipc::MQ_NOTIFY)
     }
 
     fn special<'a>(

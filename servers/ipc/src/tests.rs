@@ -416,7 +416,7 @@ fn one_process_is_told_once_of_a_message_that_nobody_waits_for() {
         b.result(queue, &notify(NotifyHow::Signal, 65), b""),
         -EINVAL
     );
-    assert_eq!(b.result(queue, &[ipc::MQ_NOTIFY, 3], b""), -EINVAL);
+    assert_eq!(b.result(queue, &[ipc::MQ_NOTIFY, 4], b""), -EINVAL);
     assert_eq!(b.result(queue, &by_signal, b""), 0);
     assert_eq!(b.result(queue, &by_signal, b""), -EBUSY);
     // Another's wish to be told no more is about nothing.
@@ -448,6 +448,50 @@ fn one_process_is_told_once_of_a_message_that_nobody_waits_for() {
     assert_eq!(b.result(queue, &by_signal, b""), 0);
     assert_eq!(b.result(queue, &notify(NotifyHow::Off, 0), b""), 0);
     assert_eq!(b.result(queue, &by_signal, b""), 0);
+}
+
+#[test]
+fn a_portal_is_told_once_and_closed() {
+    use cairn_idl::net::{COOKIE_REMOVED, COOKIE_WOKEN};
+    let mut b = bench();
+    let words = [ipc::MQ_OPEN, o::RDWR | o::CREAT, 0o600, 4, 100];
+    let queue = b.call(0, &words, b"queue", 0).unwrap().minted[0];
+    let by = |how: NotifyHow, portal| [ipc::MQ_NOTIFY, how.word(), 0, 0, 0, 0, 0, portal];
+    let send = [ipc::MQ_SEND, 1, 500, 1];
+    let receive = [ipc::MQ_RECEIVE, 100, 500];
+    let told = |b: &mut Bench<Ipc<World>>| {
+        let told = core::mem::take(&mut b.fake.notified);
+        let closed = core::mem::take(&mut b.fake.closed);
+        (told, closed)
+    };
+    // What is no use is closed.
+    assert_eq!(b.result(queue, &by(NotifyHow::Portal, 0), b""), -EINVAL);
+    assert_eq!(b.result(queue, &by(NotifyHow::Signal, 40), b""), -EINVAL);
+    assert_eq!(told(&mut b), (vec![], vec![Portal(40)]));
+    assert_eq!(b.result(queue, &by(NotifyHow::Portal, 41), b""), 0);
+    assert_eq!(b.result(queue, &by(NotifyHow::Portal, 42), b""), -EBUSY);
+    assert_eq!(told(&mut b), (vec![], vec![Portal(42)]));
+    for _ in 0..2 {
+        assert_eq!(b.result(queue, &send, b"x"), 0);
+    }
+    let woken = (vec![(Portal(41), COOKIE_WOKEN)], vec![Portal(41)]);
+    assert_eq!(told(&mut b), woken);
+    for _ in 0..2 {
+        assert_eq!(b.call(queue, &receive, b"", 100).unwrap().result(), 1);
+    }
+    let removed = |portal| (vec![(Portal(portal), COOKIE_REMOVED)], vec![Portal(portal)]);
+    // Taken back; in the way when its process has ended; with its queue.
+    assert_eq!(b.result(queue, &by(NotifyHow::Portal, 43), b""), 0);
+    assert_eq!(b.result(queue, &by(NotifyHow::Off, 0), b""), 0);
+    assert_eq!(told(&mut b), removed(43));
+    assert_eq!(b.result(queue, &by(NotifyHow::Portal, 44), b""), 0);
+    b.server.outside.ended.push(50);
+    user(&mut b, 1000, 51);
+    assert_eq!(b.result(queue, &by(NotifyHow::Portal, 45), b""), 0);
+    assert_eq!(told(&mut b), removed(44));
+    assert_eq!(b.result(0, &[ipc::MQ_UNLINK], b"queue"), 0);
+    b.close(queue);
+    assert_eq!(told(&mut b), removed(45));
 }
 
 #[test]

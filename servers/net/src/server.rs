@@ -7,6 +7,7 @@ use crate::hash::{Key, Map};
 use crate::interface::Interfaces;
 use crate::link::Attached;
 use crate::listener::Half;
+use crate::netlink::cookie::Cookie;
 use crate::netlink::Netlink;
 use crate::packet::protocol;
 use crate::paths::Paths;
@@ -84,6 +85,7 @@ pub struct Net {
     pub(crate) raws: Map<(u64, u8), Vec<u32>>,
     pub(crate) connected: Map<Ends, u32>,
     pub(crate) netlinks: Slab<Netlink>,
+    pub(crate) cookies: Slab<Cookie>,
     /// Who has which name, by protocol; those that are in groups.
     pub(crate) netlink_ports: Map<(u8, u32), u32>,
     pub(crate) subscribers: Vec<u32>,
@@ -154,6 +156,7 @@ impl Net {
             raws: Map::new(key()),
             connected: Map::new(key()),
             netlinks: Slab::new(),
+            cookies: Slab::new(),
             netlink_ports: Map::new(key()),
             subscribers: Vec::new(),
             captures: Slab::new(),
@@ -314,7 +317,10 @@ impl Net {
             }
         }
         match family {
-            NETLINK => self.end_netlink(further, number),
+            NETLINK => {
+                self.end_netlink(further, number);
+                self.forget_socket_of_cookies(index);
+            }
             PACKET => self.end_capture(cx, further, payer),
             _ => {}
         }
@@ -995,6 +1001,7 @@ impl Server for Net {
                 Ok(Reply::result(0))
             }
             net::NAME => self.name(index, cx.request.words[1]),
+            net::COOKIE => self.make_cookie(cx, index),
             net::FILTER => self.set_packet_filter(cx, index).map(|()| Reply::result(0)),
             _ => fail(ENOSYS),
         }
@@ -1006,7 +1013,9 @@ impl Server for Net {
 
     fn pulse(&mut self, cx: &mut Context, pulse: &Received) {
         self.begin(cx);
-        self.link_pulse(cx, pulse);
+        if !self.cookie_pulse(cx, pulse) {
+            self.link_pulse(cx, pulse);
+        }
         self.pump(cx);
         self.alarm(cx);
     }

@@ -1,9 +1,10 @@
 //! POSIX message queues: opened by name at their server ([`cairn_idl::ipc`]); a queue's descriptor is a portal like any other.
 
 use super::io::usable;
+use super::sockets::Passing;
 use super::sysv::{manager, room, take_message, with_message};
 use crate::descriptors::{event_kind, OpenFile};
-use crate::errno::{Result, EBADF, EFBIG, EINVAL};
+use crate::errno::{Result, EBADF, EFBIG, EINVAL, ENOTSOCK};
 use crate::machine::area::{process, Frame};
 use crate::machine::request::Request;
 use crate::machine::user::{self, UserString};
@@ -11,8 +12,9 @@ use crate::path::make_room;
 use crate::time;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use cairn_idl::fs::{kind, o};
+use cairn_idl::fs::{kind, o, s};
 use cairn_idl::ipc::{self, Notify};
+use cairn_idl::net::{self, COOKIE_BYTES};
 use core::sync::atomic::{AtomicBool, Ordering};
 
 /// `struct mq_attr`: flags, most messages, bytes of one, messages there.
@@ -127,11 +129,26 @@ pub fn mq_getsetattr(f: &mut Frame) -> Result<u64> {
 /// Has this process, or one that it was forked from, asked to be told of messages?
 static NOTIFIED: AtomicBool = AtomicBool::new(false);
 
-/// mq_notify(3) by a signal or not at all. SIGEV_THREAD is the C library's: it has a socket of AF_NETLINK for it.
+/// A portal by which a queue's server has the text at this address, which is the C library's, come to its socket of AF_NETLINK.
+fn told_by_socket(descriptor: u64, text: u64) -> Result<Passing> {
+    let cookie = user::read::<[u8; COOKIE_BYTES]>(text)?;
+    let file = usable(descriptor)?;
+    match file.mode & s::IFMT == s::IFSOCK {
+        true if file.is(kind::INTERNET) => {}
+        true => return Err(EINVAL),
+        false => return Err(ENOTSOCK),
+    }
+    make_room()?;
+    let request = Request::new(&[net::COOKIE]).out(&cookie).brings(1);
+    Ok(Passing(request.call(file.slot())?[7] as u32))
+}
+
+/// mq_notify(3). SIGEV_THREAD is the C library's: it has a thread and a socket of AF_NETLINK for it, by which the thread hears.
 pub fn mq_notify(f: &mut Frame) -> Result<u64> {
     const SIGNAL: i32 = 0;
     const NONE: i32 = 1;
     const THREAD: i32 = 2;
+    let mut told = None;
     let wished = match f.arg(1) {
         0 => [Notify::Off.word(), 0, 0],
         address => {
@@ -143,10 +160,8 @@ pub fn mq_notify(f: &mut Frame) -> Result<u64> {
                     [Notify::Signal.word(), signal as u64, value]
                 }
                 THREAD => {
-                    user::read::<[u64; 4]>(value)?;
-                    // The queue's server has no way to write to that socket.
-                    usable(u64::from(signal as u32))?;
-                    return Err(EINVAL);
+                    told = Some(told_by_socket(u64::from(signal as u32), value)?);
+                    [Notify::Portal.word(), 0, 0]
                 }
                 _ => return Err(EINVAL),
             }
@@ -155,7 +170,12 @@ pub fn mq_notify(f: &mut Frame) -> Result<u64> {
     let file = queue(f.arg(0))?;
     let [how, signal, value] = wished;
     let words = [ipc::MQ_NOTIFY, how, signal, value];
-    Request::new(&words).call(file.slot())?;
+    let request = Request::new(&words);
+    match &told {
+        Some(portal) => request.pass(portal.0),
+        None => request,
+    }
+    .call(file.slot())?;
     NOTIFIED.store(true, Ordering::Relaxed);
     Ok(0)
 }

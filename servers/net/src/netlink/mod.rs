@@ -1,11 +1,13 @@
 //! Sockets of netlink (netlink(7)): what programs ask of interfaces, addresses, routes and sockets, and what user 0 changes of them.
 //!
-//! * [`message`] the format; [`route`] NETLINK_ROUTE; [`diag`] NETLINK_SOCK_DIAG. NETLINK_KOBJECT_UEVENT can be bound, and nothing ever comes there.
+//! * [`cookie`] notifications of message queues; [`message`] the format; [`route`] NETLINK_ROUTE; [`diag`] NETLINK_SOCK_DIAG.
+//!   NETLINK_KOBJECT_UEVENT can be bound, and nothing ever comes there.
 //!
 //! What waits for a reader is a datagram like any other ([`crate::datagram`]), on the account of who made the socket. A dump is made piece by piece, each when
 //! the one before was read: so what waits does not grow with what there is to
 //! tell, and a request takes no longer for it.
 
+pub mod cookie;
 pub mod diag;
 pub mod message;
 pub mod route;

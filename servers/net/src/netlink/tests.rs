@@ -585,3 +585,55 @@ fn a_connection_is_ended_from_outside() {
         -ENOENT
     );
 }
+
+#[test]
+fn a_cookie_comes_to_its_socket_when_its_portal_is_notified() {
+    const NOTIFY: u64 = cairn_abi::pulse::NOTIFY;
+    let mut b = bench(USER);
+    let a = socket(&mut b, ROUTE);
+    let words = [net::SOCKET, INET, STREAM, 0, 0];
+    let stream = call(&mut b, 0, &words, b"", 0).unwrap().minted[0];
+    let bytes: Vec<u8> = (0..32).collect();
+    let cookie = |b: &mut Bench<Net>, badge: u64, bytes: &[u8]| {
+        let answer = call(b, badge, &[net::COOKIE], bytes, 0).unwrap();
+        match answer.minted.first() {
+            Some(&portal) => Ok(portal),
+            None => Err(answer.result()),
+        }
+    };
+    assert_eq!(cookie(&mut b, a, &bytes[1..]), Err(-EINVAL));
+    assert_eq!(cookie(&mut b, stream, &bytes), Err(-EINVAL));
+    let (first, second) = (
+        cookie(&mut b, a, &bytes).unwrap(),
+        cookie(&mut b, a, &bytes).unwrap(),
+    );
+    assert_ne!(first, second);
+    // It is good for nothing else.
+    assert_eq!(
+        call(&mut b, first, &[net::RECEIVE], b"", 64)
+            .unwrap()
+            .result(),
+        -EBADF
+    );
+    assert_eq!(next(&mut b, a), None);
+    for (value, last) in [(2, 2), (1, 1)] {
+        b.pulse(NOTIFY, value, first);
+        let told = next(&mut b, a).unwrap();
+        assert_eq!((&told[..31], told[31]), (&bytes[..31], last));
+    }
+    b.pulse(NOTIFY, 3, first);
+    b.pulse(NOTIFY, 1, second + 1);
+    assert_eq!(next(&mut b, a), None);
+    // Each is there as long as its portal, and its socket is not another one's.
+    b.close(first);
+    b.pulse(NOTIFY, 1, first);
+    assert_eq!(next(&mut b, a), None);
+    b.close(a);
+    let other = socket(&mut b, ROUTE);
+    b.pulse(NOTIFY, 1, second);
+    assert_eq!(next(&mut b, other), None);
+    b.close(second);
+    b.close(other);
+    b.close(stream);
+    assert!(b.server.cookies.iter().next().is_none());
+}
