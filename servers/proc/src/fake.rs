@@ -1,7 +1,7 @@
 //! A system of records only, and a world of processes that call the manager as their threads would.
 
 use crate::system::{
-    AccountStat, Domain, Entries, Errno, Slots, Space, SpaceLimits, Start, System,
+    AccountStat, Domain, Entries, Errno, Faults, Slots, Space, SpaceLimits, Start, System,
 };
 use crate::{Gifts, Manager, Outcome, PrefixPage};
 use cairn_abi::layout::{PERSONALITY, PERSONALITY_DATA};
@@ -107,6 +107,9 @@ impl Fake {
     }
 }
 
+/// Of every space.
+pub const FAULTS: Faults = Faults { minor: 5, major: 2 };
+
 impl System for Fake {
     fn now(&mut self) -> u64 {
         self.now
@@ -195,6 +198,7 @@ impl System for Fake {
             shared: 5,
             locked: 0,
             data: 0,
+            faults: FAULTS,
         }
     }
     fn exhausted(&mut self, spared: Id) -> Option<(Id, u32)> {
@@ -369,8 +373,9 @@ impl System for Fake {
     fn cpu(&mut self, domain: Domain) -> u64 {
         1000 + self.of(domain).cpu
     }
-    fn destroy(&mut self, domain: Domain) {
+    fn destroy(&mut self, domain: Domain) -> Faults {
         self.domains.remove(&domain.id).expect("destroyed twice");
+        FAULTS
     }
 }
 

@@ -393,7 +393,8 @@ impl<S: System> Manager<S> {
         self.forget_threads(slot);
         self.domains.clear(domain.id, slot);
         self.processes[slot].domain = Domain::NONE;
-        self.system.destroy(domain);
+        let faults = self.system.destroy(domain);
+        self.processes[slot].faults += faults;
         for portal in core::mem::take(&mut self.processes[slot].attended) {
             self.attended -= 1;
             self.system.drop_kept(portal);

@@ -2,7 +2,7 @@
 
 use crate::priority::CEILING;
 use crate::system::{
-    AccountStat, Domain, Entries, Errno, Slots, Space, SpaceLimits, Start, System,
+    AccountStat, Domain, Entries, Errno, Faults, Slots, Space, SpaceLimits, Start, System,
 };
 use alloc::format;
 use alloc::vec::Vec;
@@ -232,6 +232,10 @@ impl System for Native {
                 shared: words[3],
                 locked: words[4],
                 data: words[5],
+                faults: Faults {
+                    minor: words[6],
+                    major: words[7],
+                },
             })
     }
 
@@ -487,10 +491,14 @@ impl System for Native {
             .map_or(0, |words| words[3])
     }
 
-    fn destroy(&mut self, target: Domain) {
+    fn destroy(&mut self, target: Domain) -> Faults {
         self.in_shares(target.portal, domain::DESTROY, &[0]);
-        let _ = self.ask(Message::new(&[vm::DESTROY, target.id as u64]));
+        let told = self.ask(Message::new(&[vm::DESTROY, target.id as u64]));
         target.portal.close();
         self.held = self.held.saturating_sub(1);
+        told.map_or(Faults::default(), |words| Faults {
+            minor: words[1],
+            major: words[2],
+        })
     }
 }

@@ -9,7 +9,7 @@ use crate::oom::Oom;
 use crate::pid_spaces::Pids;
 use crate::signal::{Info, Queue, IGNORED_BY_DEFAULT, SIGCHLD};
 use crate::spaces::{CgroupSpace, Host, IpcSpace, Space};
-use crate::system::Domain;
+use crate::system::{Domain, Faults};
 use crate::table::{Slot, NONE};
 use crate::thread_list::Threads;
 use crate::timers::Timer;
@@ -243,6 +243,9 @@ pub struct Process {
     /// CPU time when it ended, or in the domains that it had before; of waited-for children.
     pub cpu: u64,
     pub child_cpu: u64,
+    /// Likewise.
+    pub faults: Faults,
+    pub child_faults: Faults,
     pub peak_pages: u64,
     pub child_peak_pages: u64,
     pub start: u64,
@@ -382,6 +385,8 @@ impl Process {
         self.comm = from.comm;
         self.cpu = 0;
         self.child_cpu = 0;
+        self.faults = Faults::default();
+        self.child_faults = Faults::default();
         self.peak_pages = 0;
         self.child_peak_pages = 0;
     }

@@ -2,7 +2,7 @@
 
 use crate::dispatch::Outcome;
 use crate::manager::{done, Manager};
-use crate::system::{Errno, System};
+use crate::system::{Errno, Faults, System};
 use crate::table::{Slot, NONE};
 use alloc::vec::Vec;
 use cairn_abi::layout::{LINUX_STACK_TOP, PAGE};
@@ -21,7 +21,7 @@ const LIST_MOST: usize = 4096;
 const SECOND: u64 = 1_000_000_000;
 
 /// `struct rusage` with what is known here: all CPU time counts as user time, as the system's part is spent in other processes.
-pub fn usage(cpu: u64, peak_pages: u64) -> [u8; USAGE_BYTES] {
+pub fn usage(cpu: u64, peak_pages: u64, faults: Faults) -> [u8; USAGE_BYTES] {
     let mut bytes = [0; USAGE_BYTES];
     let words = [
         cpu / SECOND,
@@ -29,6 +29,12 @@ pub fn usage(cpu: u64, peak_pages: u64) -> [u8; USAGE_BYTES] {
         0,
         0,
         peak_pages * (PAGE / 1024),
+        // Shared text, unshared data and stack, which Linux does not count either.
+        0,
+        0,
+        0,
+        faults.minor,
+        faults.major,
     ];
     for (chunk, word) in bytes.chunks_exact_mut(8).zip(words) {
         chunk.copy_from_slice(&word.to_le_bytes());
@@ -95,29 +101,31 @@ impl<S: System> Manager<S> {
     pub(crate) fn rusage(&mut self, message: &Received, slot: Slot) -> Result<Outcome, Errno> {
         let who = message.words[1] as i32;
         let own = self.cpu_of(slot);
-        let (cpu, pages) = match who {
+        let (cpu, pages, faults) = match who {
             0 => {
                 let domain = self.processes[slot].domain.id;
-                let resident = self.system.space(domain).resident;
+                let space = self.system.space(domain);
                 let process = &mut self.processes[slot];
-                process.peak_pages = process.peak_pages.max(resident);
-                (own, process.peak_pages)
+                process.peak_pages = process.peak_pages.max(space.resident);
+                (own, process.peak_pages, process.faults + space.faults)
             }
             1 => {
                 let domain = self.processes[slot].domain;
                 let info = self
                     .system
                     .control(domain, message.token as u32, thread::INFO, [0; 3]);
-                (info.map_or(own, |words| words[0]), 0)
+                let cpu = info.map_or(own, |words| words[0]);
+                (cpu, 0, Faults::default())
             }
             -1 => {
                 let process = &self.processes[slot];
-                (process.child_cpu, process.child_peak_pages)
+                let pages = process.child_peak_pages;
+                (process.child_cpu, pages, process.child_faults)
             }
             _ => return Err(EINVAL),
         };
         if message.in_len >= USAGE_BYTES {
-            self.answer(message, &usage(cpu, pages))?;
+            self.answer(message, &usage(cpu, pages, faults))?;
         }
         let children = self.processes[slot].child_cpu;
         Ok(Outcome::words(&[0, cpu, 0, children, 0]))
@@ -233,6 +241,7 @@ impl<S: System> Manager<S> {
             .iter()
             .fold(process.queue.pending(), |all, t| all | t.queue.pending());
         let (mode, filters) = process.filters();
+        let faults = process.faults + space.faults;
         let mut status = Status {
             pid: process.pid,
             ppid: parent,
@@ -271,6 +280,10 @@ impl<S: System> Manager<S> {
             login_session: process.login.session,
             oom_adjust: process.oom.adjust.into(),
             unused: 0,
+            minor_faults: faults.minor,
+            major_faults: faults.major,
+            child_minor_faults: process.child_faults.minor,
+            child_major_faults: process.child_faults.major,
         };
         let reader = match with_domain {
             true => self.by_domain(message.words[2]),

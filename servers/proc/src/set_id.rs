@@ -102,7 +102,8 @@ impl<S: System> Manager<S> {
         process.cpu += self.system.cpu(old);
         self.forget_threads(slot);
         self.domains.clear(old.id, slot);
-        self.system.destroy(old);
+        let faults = self.system.destroy(old);
+        self.processes[slot].faults += faults;
         self.domains.set(domain.id, slot);
         self.threads.set(id, slot);
         self.move_in(slot, id, scheduling, queue);

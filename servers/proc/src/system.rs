@@ -50,6 +50,29 @@ pub struct Entries {
     pub traced: u64,
 }
 
+/// Faults of a program: those that brought a page at once, and those that waited for a server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Faults {
+    pub minor: u64,
+    pub major: u64,
+}
+
+impl core::ops::AddAssign for Faults {
+    fn add_assign(&mut self, more: Faults) {
+        self.minor += more.minor;
+        self.major += more.major;
+    }
+}
+
+impl core::ops::Add for Faults {
+    type Output = Faults;
+
+    fn add(mut self, more: Faults) -> Faults {
+        self += more;
+        self
+    }
+}
+
 /// Pages of a space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Space {
@@ -58,6 +81,7 @@ pub struct Space {
     pub shared: u64,
     pub locked: u64,
     pub data: u64,
+    pub faults: Faults,
 }
 
 /// What `vm` counts for an account (ACCOUNT_STAT).
@@ -210,6 +234,6 @@ pub trait System {
     fn cores(&mut self) -> u64;
     /// CPU time of the domain in ns.
     fn cpu(&mut self, domain: Domain) -> u64;
-    /// End the domain, tell `vm`, close its portal.
-    fn destroy(&mut self, domain: Domain);
+    /// End the domain, tell `vm`, close its portal → the faults of its space, if nobody else has that.
+    fn destroy(&mut self, domain: Domain) -> Faults;
 }

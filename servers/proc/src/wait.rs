@@ -181,7 +181,9 @@ impl<S: System> Manager<S> {
         if wanted.usage {
             let process = &self.processes[child];
             let cpu = process.cpu + process.child_cpu;
-            let usage = crate::report::usage(cpu, process.peak_pages.max(process.child_peak_pages));
+            let peak = process.peak_pages.max(process.child_peak_pages);
+            let faults = process.faults + process.child_faults;
+            let usage = crate::report::usage(cpu, peak, faults);
             if self.system.write(token, 0, &usage).is_err() {
                 return Err(EFAULT);
             }
@@ -197,8 +199,10 @@ impl<S: System> Manager<S> {
                 if !keep {
                     let cpu = process.cpu + process.child_cpu;
                     let peak = process.peak_pages.max(process.child_peak_pages);
+                    let faults = process.faults + process.child_faults;
                     let parent = &mut self.processes[slot];
                     parent.child_cpu += cpu;
+                    parent.child_faults += faults;
                     parent.child_peak_pages = parent.child_peak_pages.max(peak);
                     self.bury(child);
                 }

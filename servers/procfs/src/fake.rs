@@ -105,6 +105,10 @@ impl System for Fake {
             login_session: 3,
             oom_adjust: 300,
             unused: 0,
+            minor_faults: 211,
+            major_faults: 3,
+            child_minor_faults: 17,
+            child_major_faults: 1,
         };
         match pid {
             1 => Some(Status {

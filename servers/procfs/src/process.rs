@@ -61,7 +61,7 @@ pub fn stat<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<()>
     };
     let _ = write!(
         out,
-        "{} ({}) {} {} {} {} {} {} 4194304 0 0 0 0 ",
+        "{} ({}) {} {} {} {} {} {} 4194304 {} {} {} {} ",
         tid,
         name(&it),
         state(&it, who),
@@ -70,6 +70,10 @@ pub fn stat<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<()>
         it.sid,
         it.terminal,
         foreground,
+        it.minor_faults,
+        it.child_minor_faults,
+        it.major_faults,
+        it.child_major_faults,
     );
     // utime stime cutime cstime priority nice threads itrealvalue starttime vsize rss rsslim
     let _ = write!(

@@ -58,7 +58,12 @@ impl<N: Nucleus> Vm<N> {
         };
         let page = address / 4096;
         match self.resolve(index, page, access) {
-            Ok(()) => Some(Answer::new(&[fault::RESOLVED])),
+            Ok(()) => {
+                if let Some(space) = self.spaces.get_mut(index) {
+                    space.faults.resolved += 1;
+                }
+                Some(Answer::new(&[fault::RESOLVED]))
+            }
             // A component that copies for a program, or one in memory of its own that others wait for: it gets what is kept for the system itself, or hears that there is nothing.
             Err(Fault::Exhausted) if self.must_not_wait(index, waits) => {
                 self.tell_watcher();
@@ -68,7 +73,13 @@ impl<N: Nucleus> Vm<N> {
                     Err(refusal) => refused(refusal),
                 })
             }
-            Err(Fault::Missing) => self.wait_for_page(index, (token, waits), page, access),
+            Err(Fault::Missing) => {
+                let answer = self.wait_for_page(index, (token, waits), page, access);
+                if let (None, Some(space)) = (answer, self.spaces.get_mut(index)) {
+                    space.faults.major += 1;
+                }
+                answer
+            }
             Err(Fault::Exhausted) => self.wait_for_memory(Waiting {
                 token,
                 space: badge,

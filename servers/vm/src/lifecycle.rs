@@ -11,8 +11,8 @@ use crate::nucleus::{Answer, Frame, Nucleus, Pass};
 use crate::pools::POOL_FREE;
 use crate::region::{Region, Regions, ABSENT, ANONYMOUS, BREAK, WIPED};
 use crate::space::{
-    forget_piece, give_table, with_tables, Domain, Errno, Layout, Space, Vm, BATCH, NATIVE_RESERVE,
-    NOBODY,
+    forget_piece, give_table, with_tables, Domain, Errno, Faults, Layout, Space, Vm, BATCH,
+    NATIVE_RESERVE, NOBODY,
 };
 use alloc::vec::Vec;
 use cairn_abi::layout;
@@ -76,6 +76,7 @@ impl<N: Nucleus> Vm<N> {
             charges: Charges::new(),
             recorded: 0,
             weight: 0,
+            faults: Faults::default(),
             adjust: i16::MAX,
             regions: Regions::default(),
             pages: Default::default(),
@@ -443,11 +444,14 @@ impl<N: Nucleus> Vm<N> {
     }
 
     /// DESTROY.
-    pub(crate) fn destroy(&mut self, id: Id) -> Result<u64, Errno> {
+    pub(crate) fn destroy(&mut self, id: Id) -> Result<Answer, Errno> {
         let domain = self.domain(id).ok_or(ESRCH)?;
         if id == self.init {
             return Err(EPERM);
         }
+        let space = self.spaces.get(domain.space);
+        let last = space.filter(|space| space.domains == 1);
+        let [minor, major] = last.map_or([0; 2], |space| space.faults.words());
         self.driver_gone(id);
         for space in core::mem::take(&mut self.leaving) {
             self.dismantle_or_keep(space);
@@ -460,7 +464,7 @@ impl<N: Nucleus> Vm<N> {
             self.notified = false;
             self.tell_watcher();
         }
-        Ok(0)
+        Ok(Answer::new(&[0, minor, major]))
     }
 
     fn forget_domain(&mut self, domain: Domain) {

@@ -154,7 +154,10 @@ impl<N: Nucleus> Vm<N> {
                 Err(errno) => Err(errno),
             },
             vm::MAKE_COMMON => self.make_common(w[1] as Id),
-            vm::DESTROY => self.destroy(w[1] as Id),
+            vm::DESTROY => match self.destroy(w[1] as Id) {
+                Ok(answer) => return Some(answer),
+                Err(errno) => Err(errno),
+            },
             vm::MAP_INTO => self.of(w[1]).and_then(|index| {
                 let flag = w[5] | flags::FIXED;
                 self.map(index, w[2], w[3], w[4], flag, Backing::Anonymous)

@@ -45,6 +45,22 @@ pub enum Layout {
     Linux,
 }
 
+/// How often a program had to wait for a page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// All that were answered with a page.
+    pub resolved: u64,
+    /// Those that had to wait for who brings it.
+    pub major: u64,
+}
+
+impl Faults {
+    /// Minor and major ones.
+    pub fn words(self) -> [u64; 2] {
+        [self.resolved.saturating_sub(self.major), self.major]
+    }
+}
+
 pub struct Space {
     /// Its portal in `vm`'s table.
     pub slot: u32,
@@ -78,6 +94,7 @@ pub struct Space {
     pub weight: u64,
     /// The least adjustment of its domains, looked for when somebody must end.
     pub adjust: i16,
+    pub faults: Faults,
     /// The space that it was copied from, as long as it runs the same program.
     pub parent: Handle,
     /// How often it was copied.
@@ -378,6 +395,7 @@ impl<N: Nucleus> Vm<N> {
             floor: NATIVE_RESERVE,
             charges: Charges::new(),
             recorded: 0,
+            faults: Faults::default(),
             weight: 0,
             adjust: i16::MAX,
             regions: Regions::default(),

@@ -39,6 +39,7 @@ impl<N: Nucleus> Vm<N> {
                 }
             })
             .sum();
+        let [minor, major] = space.faults.words();
         Ok(Answer::new(&[
             0,
             space.pages.resident(),
@@ -46,6 +47,8 @@ impl<N: Nucleus> Vm<N> {
             shared,
             space.regions.locked(),
             space.regions.data(),
+            minor,
+            major,
         ]))
     }
 

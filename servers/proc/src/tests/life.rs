@@ -480,3 +480,33 @@ fn a_child_has_the_slots_that_its_parent_says() {
     assert_eq!(w.call_with(1, &bytes, &words).result(), -EINVAL);
     check(&w);
 }
+
+#[test]
+fn faults_are_the_processs_and_then_its_parents() {
+    use crate::fake::FAULTS;
+    let mut w = World::new();
+    let usage = |w: &mut World, pid: u64, who: i64| {
+        w.room = 144;
+        assert_eq!(w.call(pid, &[RUSAGE, who as u64]).result(), 0);
+        let words = w.m.system.input.chunks_exact(8);
+        let words: Vec<u64> = words
+            .map(|b| u64::from_le_bytes(b.try_into().unwrap()))
+            .collect();
+        (words[8], words[9])
+    };
+    let own = (FAULTS.minor, FAULTS.major);
+    let a = w.fork(1);
+    assert_eq!(usage(&mut w, a, 0), own);
+    assert_eq!(usage(&mut w, a, -1), (0, 0));
+    for count in 1..=2 {
+        let child = w.fork(a);
+        w.exit(child, 0);
+        assert_eq!(w.poll(a, EXITED).0, child as i64);
+        assert_eq!(usage(&mut w, a, -1), (own.0 * count, own.1 * count));
+    }
+    assert_eq!(usage(&mut w, a, 0), own);
+    // With what its children had.
+    w.exit(a, 0);
+    assert_eq!(w.poll(1, EXITED).0, a as i64);
+    assert_eq!(usage(&mut w, 1, -1), (own.0 * 3, own.1 * 3));
+}

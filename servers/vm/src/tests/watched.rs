@@ -1005,3 +1005,28 @@ fn a_successor_inherits_the_cache() {
     s.world.audit();
     assert_eq!(s.world.vm.objects.iter().count(), 0, "nobody came");
 }
+
+#[test]
+fn faults_are_counted_by_whether_they_waited() {
+    let mut s = Server::new(20);
+    let user = s.user(SHARED);
+    let stat = |s: &mut Server| {
+        let words = s.world.call_badge(user, 0, &[vm::SPACE_STAT, 0, 0]).words;
+        (words[6], words[7])
+    };
+    let (minor, major) = stat(&mut s);
+    assert_eq!(major, 0);
+    assert_eq!(s.read(user, 3), WAITS);
+    assert_eq!(stat(&mut s).1, 1);
+    s.serve();
+    assert_eq!(s.read(user, 3), Ok(s.disk[3]));
+    assert_eq!(stat(&mut s), (minor, 1));
+    // What the server has already brings no waiting.
+    s.bring(9);
+    assert_eq!(s.read(user, 9), Ok(s.disk[9]));
+    let (more, major) = stat(&mut s);
+    assert!(more > minor && major == 1, "{minor} {more}");
+    let words = [vm::DESTROY, user.into()];
+    let told = s.world.call_badge(INIT, BADGE_CONTROL, &words).words;
+    assert_eq!(told[..3], [0, more, 1]);
+}
