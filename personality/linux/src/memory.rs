@@ -58,6 +58,11 @@ pub fn remap(old: u64, old_length: u64, new_length: u64, flags: u64, new: u64) -
     change(linux_slot::VM, &words)
 }
 
+/// What is mapped there of an object, shared, shows it from this page on.
+pub fn remap_pages(address: u64, length: u64, first: u64) -> Result<u64> {
+    change(linux_slot::VM, &[vm::REMAP_PAGES, address, length, first])
+}
+
 pub fn advise(address: u64, length: u64, advice: u64) -> Result<()> {
     let words = [vm::ADVISE, address, length, advice];
     change(linux_slot::VM, &words).map(|_| ())

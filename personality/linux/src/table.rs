@@ -213,6 +213,7 @@ static CALLS: &[(usize, &str, Handler)] = &[
     (203, "sched_setaffinity", scheduling::sched_setaffinity),
     (204, "sched_getaffinity", scheduling::sched_getaffinity),
     (213, "epoll_create", epoll::create),
+    (216, "remap_file_pages", mapping::remap_file_pages),
     (217, "getdents64", directories::getdents64),
     (218, "set_tid_address", fork::set_tid_address),
     (220, "semtimedop", sysv::semtimedop),

@@ -472,6 +472,38 @@ impl<N: Nucleus> Vm<N> {
         Ok(0)
     }
 
+    /// REMAP_PAGES: a part of shared mappings of one object shows others of its pages.
+    pub(crate) fn remap_pages(
+        &mut self,
+        index: usize,
+        address: u64,
+        len: u64,
+        first: u64,
+    ) -> Result<u64, Errno> {
+        let (start, end) = range(address, len, EINVAL)?;
+        let space = self.spaces.get(index).ok_or(ESRCH)?;
+        let region = *space.regions.find(start).ok_or(EINVAL)?;
+        let alike = |other: &Region| {
+            let what = |r: &Region| (r.object, r.prot, r.most, r.flags, r.marks);
+            what(other) == what(&region)
+        };
+        let whole = space.regions.covered(start, end) == end - start
+            && space.regions.overlapping(start, end).all(alike);
+        if !region.shared() || region.object == ANONYMOUS || !whole {
+            return Err(EINVAL);
+        }
+        first.checked_add(end - start).ok_or(EINVAL)?;
+        let locked = match region.marks & LOCKED {
+            0 => 0,
+            _ => flags::LOCKED,
+        };
+        let flag = flags::FIXED | flags::SHARED | flags::POPULATE | locked;
+        let may_write = u64::from(region.most) & prot::WRITE != 0;
+        let backing = Backing::Object(region.object, first, may_write);
+        self.map(index, address, len, region.prot.into(), flag, backing)?;
+        Ok(0)
+    }
+
     pub(crate) fn remap(
         &mut self,
         index: usize,

@@ -118,6 +118,7 @@ impl<N: Nucleus> Vm<N> {
             | vm::UNMAP
             | vm::PROTECT
             | vm::REMAP
+            | vm::REMAP_PAGES
             | vm::LOCK
             | vm::LOCK_ALL
             | vm::EXEC_GAIN => self.arrange(r, w[0]),
@@ -247,6 +248,7 @@ impl<N: Nucleus> Vm<N> {
                 self.protect(index, w[1], w[2], w[3])
             }
             vm::REMAP => self.remap(index, w[1], w[2], w[3], w[4], w[5]),
+            vm::REMAP_PAGES => self.remap_pages(index, w[1], w[2], w[3]),
             vm::LOCK => self.lock(index, w[1], w[2], w[3]),
             vm::LOCK_ALL => self.lock_all(index, w[1]),
             vm::EXEC_GAIN => self.exec_gain(index, w[1]),

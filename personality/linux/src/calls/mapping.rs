@@ -201,6 +201,17 @@ pub fn mremap(f: &mut Frame) -> Result<u64> {
     memory::remap(old, old_length, new_length, flags, new)
 }
 
+/// remap_file_pages(2), as Linux has it since 4.0: by mapping anew.
+pub fn remap_file_pages(f: &mut Frame) -> Result<u64> {
+    let (start, length) = (f.arg(0) & !(PAGE - 1), f.arg(1) & !(PAGE - 1));
+    let (prot, first) = (f.arg(2), f.arg(3));
+    if prot != 0 || length == 0 || first.checked_add(length / PAGE).is_none() {
+        return Err(EINVAL);
+    }
+    old_range(start, length)?;
+    memory::remap_pages(start, length, first)
+}
+
 pub fn madvise(f: &mut Frame) -> Result<u64> {
     const DONTNEED: u64 = 4;
     const FREE: u64 = 8;

@@ -1030,3 +1030,37 @@ fn faults_are_counted_by_whether_they_waited() {
     let told = s.world.call_badge(INIT, BADGE_CONTROL, &words).words;
     assert_eq!(told[..3], [0, more, 1]);
 }
+
+#[test]
+fn parts_of_a_shared_mapping_show_other_pages() {
+    let mut s = Server::new(20);
+    let user = s.user(SHARED);
+    let private = s.user(0);
+    let remap = |s: &mut Server, id: Id, at: u64, pages: u64, first: u64| {
+        let words = [vm::REMAP_PAGES, (AT + at) * PAGE, pages * PAGE, first];
+        let result = s.world.call(id, &words);
+        s.world.audit();
+        result
+    };
+    for page in 0..6 {
+        s.bring(page);
+    }
+    assert_eq!(remap(&mut s, user, 0, 2, 4), 0);
+    assert_eq!(remap(&mut s, user, 5, 1, 0), 0);
+    let seen: Vec<u8> = (0..6).map(|page| s.read(user, page).unwrap()).collect();
+    let expected = [4, 5, 2, 3, 4, 0].map(|page: usize| s.disk[page]);
+    assert_eq!(seen, expected);
+    // What is there in several pieces is one mapping for it; nothing else is.
+    assert_eq!(remap(&mut s, user, 0, 6, 0), 0);
+    assert_eq!(s.read(user, 5), Ok(s.disk[5]));
+    assert_eq!(remap(&mut s, private, 0, 1, 1), -EINVAL);
+    assert_eq!(remap(&mut s, user, 29, 2, 0), -EINVAL, "its end is within");
+    assert_eq!(remap(&mut s, user, 100, 1, 0), -EINVAL);
+    assert_eq!(remap(&mut s, user, 0, 2, u64::MAX), -EINVAL);
+    let protect = [vm::PROTECT, (AT + 3) * PAGE, PAGE, vm::prot::READ];
+    assert_eq!(s.world.call(user, &protect), 0);
+    assert_eq!(remap(&mut s, user, 2, 2, 0), -EINVAL);
+    assert_eq!(remap(&mut s, user, 3, 1, 1), 0);
+    assert_eq!(s.read(user, 3), Ok(s.disk[1]));
+    assert_eq!(s.write(user, 3, 9), Err(1), "it is still only for reading");
+}
