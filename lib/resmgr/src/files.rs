@@ -163,7 +163,14 @@ impl<S: Server> Core<S> {
             kept,
             ..
         } = entry;
-        let nonblocking = handle.nonblocking() || cx.request.words[2] & RWF_NOWAIT != 0;
+        let at_once = cx.request.words[2] & RWF_NOWAIT != 0;
+        if at_once
+            && !server.reads_at_once()
+            && server.meta(handle.node)?.mode & s::IFMT == s::IFREG
+        {
+            return fail(EOPNOTSUPP);
+        }
+        let nonblocking = handle.nonblocking() || at_once;
         let (node, noted) = (handle.node, handle.flags & o::NOATIME == 0);
         match server.read(cx, handle, offset, length) {
             Ok(data) => {

@@ -190,6 +190,11 @@ pub trait Server: Sized {
         false
     }
 
+    /// A READ of a file with RWF_NOWAIT gives what is there without waiting, or EAGAIN. False: it is EOPNOTSUPP, as in most file systems of Linux.
+    fn reads_at_once(&self) -> bool {
+        false
+    }
+
     /// Set-id bits of files count: who executes one gets its owner's ids. (Not for file systems whose files anybody could have made, nor with the mount option `nosuid`.)
     fn gives_ids(&self) -> bool {
         false

@@ -199,6 +199,10 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
         !self.may_write()
     }
 
+    fn reads_at_once(&self) -> bool {
+        true
+    }
+
     fn gives_ids(&self) -> bool {
         self.options.gives_ids
     }

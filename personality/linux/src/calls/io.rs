@@ -85,7 +85,7 @@ fn ask(file: &OpenFile, range: UserRange, offset: u64, flags: u64) -> Result<u64
     if range.len() <= fs::INLINE_MAX as u64 && !range.is_empty() {
         return read_inline(file, range, offset, flags);
     }
-    if file.is(kind::BORROWS) {
+    if file.is(kind::BORROWS) && flags == 0 {
         if let Some(result) = lend::transfer(file, fs::READ, range, offset) {
             return result.map(|w| w[0]);
         }
@@ -627,13 +627,14 @@ mod rwf {
     pub const HIPRI: u64 = 1;
     pub const DSYNC: u64 = 2;
     pub const SYNC: u64 = 4;
+    pub const NOWAIT: u64 = 8;
     pub const APPEND: u64 = 16;
 }
 
-/// Flags that this system knows; RWF_NOWAIT it does not, as some file systems of Linux.
+/// Flags that this system knows. RWF_NOWAIT is for reads of files, and their file system's to know.
 fn known_flags(given: u64) -> Result<u64> {
     let flags = given & 0xffff_ffff;
-    match flags & !(rwf::HIPRI | rwf::DSYNC | rwf::SYNC | rwf::APPEND) {
+    match flags & !(rwf::HIPRI | rwf::DSYNC | rwf::SYNC | rwf::NOWAIT | rwf::APPEND) {
         0 => Ok(flags),
         _ => Err(EOPNOTSUPP),
     }
@@ -643,14 +644,20 @@ pub fn preadv2(f: &mut Frame) -> Result<u64> {
     let at = offset_or_position(f.arg(3))?;
     // (What is looked at first is the file, then the memory, then the flags.)
     checked_vector(f)?;
-    known_flags(f.arg(5))?;
-    read_vector(f, at, 0)
+    let flags = known_flags(f.arg(5))? & rwf::NOWAIT;
+    if flags != 0 && !is_brought(&*usable(f.arg(0))?) {
+        return Err(EOPNOTSUPP);
+    }
+    read_vector(f, at, flags)
 }
 
 pub fn pwritev2(f: &mut Frame) -> Result<u64> {
     let at = offset_or_position(f.arg(3))?;
     checked_vector(f)?;
     let flags = known_flags(f.arg(5))?;
+    if flags & rwf::NOWAIT != 0 {
+        return Err(EOPNOTSUPP);
+    }
     let written = write_vector(f, at, flags & rwf::APPEND)?;
     if flags & (rwf::DSYNC | rwf::SYNC) != 0 && written != 0 {
         sync_file(f.arg(0), u64::from(flags & rwf::SYNC == 0))?;
