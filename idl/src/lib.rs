@@ -97,6 +97,7 @@ pub const NO_DOMAIN_NAME: &[u8] = b"(none)";
 pub mod capability {
     pub const CHOWN: u32 = 0;
     pub const DAC_OVERRIDE: u32 = 1;
+    pub const DAC_READ_SEARCH: u32 = 2;
     pub const FOWNER: u32 = 3;
     pub const FSETID: u32 = 4;
     pub const KILL: u32 = 5;

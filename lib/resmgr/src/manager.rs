@@ -326,6 +326,7 @@ impl<S: Server> Core<S> {
             fs::READLINK => self.readlink(server, cx),
             fs::GETPATH => self.getpath(server, cx),
             fs::DESCRIBE => self.describe(server, cx),
+            fs::FILE_HANDLE => self.file_handle(server, cx),
             fs::EXECUTE => self.execute(server, cx),
             fs::ADDRESS => self.address(server, cx),
             fs::GETFLAGS => self.getflags(cx),

@@ -1,6 +1,6 @@
 //! Operations that take a path: opening, attributes, and changes of the tree.
 
-use crate::context::{no_path, Context, Failure};
+use crate::context::{inline_path, no_path, path_words, Context, Failure};
 use crate::files::{barred, check_write, drop_set_id, without_set_id};
 use crate::frames::{changed, changes, tell};
 use crate::handle::Handle;
@@ -13,7 +13,7 @@ use crate::server::{Access, Answer, Change, New, Rename, Server};
 use crate::transport::Leads;
 use cairn_abi::flag;
 use cairn_idl::errno::*;
-use cairn_idl::fs::{self, at, o, s, Stat, PATH_MAX, ROOTED, STAT_WORDS};
+use cairn_idl::fs::{self, at, o, s, Stat, BY_HANDLE, HANDLE_MAX, PATH_MAX, ROOTED, STAT_WORDS};
 use cairn_idl::label;
 use cairn_idl::mounts::mount;
 use cairn_idl::stat_words;
@@ -22,7 +22,7 @@ use cairn_rt::Portal;
 
 /// Flags that only matter while opening.
 const OPEN_ONLY: u64 =
-    o::CREAT | o::EXCL | o::NOCTTY | o::TRUNC | o::CLOEXEC | cairn_idl::fs::SEALABLE;
+    o::CREAT | o::EXCL | o::NOCTTY | o::TRUNC | o::CLOEXEC | cairn_idl::fs::SEALABLE | BY_HANDLE;
 const TMPFILE_BIT: u64 = o::TMPFILE & !o::DIRECTORY;
 const UTIME_NOW: u64 = 0x3fff_ffff;
 const UTIME_OMIT: u64 = 0x3fff_fffe;
@@ -77,7 +77,7 @@ impl<S: Server> Core<S> {
             Last::Follow
         };
         let path_only = flags & o::PATH != 0;
-        let known = match flags & TMPFILE_BIT {
+        let known = match flags & (TMPFILE_BIT | BY_HANDLE) {
             0 if cx.repeated.is_none() => self.find_short(server, cx.request, last),
             _ => None,
         };
@@ -189,6 +189,9 @@ impl<S: Server> Core<S> {
         last: Last,
         (flags, mode): (u64, u64),
     ) -> Answer<((S::Node, Access), bool)> {
+        if flags & BY_HANDLE != 0 {
+            return Ok((self.named_by_handle(server, cx)?, false));
+        }
         let made_before = flags & o::CREAT != 0 && server.carried_out(cx);
         let found = self.find_here(server, cx, last)?;
         let path_only = flags & o::PATH != 0;
@@ -204,6 +207,39 @@ impl<S: Server> Core<S> {
             None if found.slash => fail(EISDIR),
             None => Ok((self.make(server, cx, &found, mode, 0, false)?, true)),
         }
+    }
+
+    /// OPEN with BY_HANDLE, which passes by all folders above the file: for who may pass them all anyway.
+    #[cold]
+    fn named_by_handle(&mut self, server: &mut S, cx: &mut Context) -> Answer<(S::Node, Access)> {
+        if !cx.has(label::ACCESS) {
+            return fail(EPERM);
+        }
+        let mut bytes = [0; HANDLE_MAX];
+        let inline = inline_path(cx.request);
+        let length = inline.unwrap_or(cx.request.out_len);
+        let bytes = bytes.get_mut(..length).ok_or(Failure::Errno(ESTALE))?;
+        match inline {
+            Some(_) => {
+                let words = path_words(cx.request).iter();
+                let given = words.flat_map(|word| word.to_le_bytes());
+                bytes
+                    .iter_mut()
+                    .zip(given)
+                    .for_each(|(to, from)| *to = from);
+            }
+            None => cx.fetch(0, bytes)?,
+        }
+        let node = server.by_handle(cx, bytes)?;
+        Ok((node, server.access(node)?))
+    }
+
+    pub fn file_handle<'a>(&'a mut self, server: &mut S, cx: &mut Context) -> Answer<Reply<'a>> {
+        let node = self.start(server, cx.request.badge, cx.request.sender)?;
+        let (bytes, length) = server.handle_of(node).ok_or(Failure::Errno(EOPNOTSUPP))?;
+        let (first, second) = bytes.split_at(8);
+        let word = |half: &[u8]| half.first_chunk().map_or(0, |b| u64::from_le_bytes(*b));
+        Ok(Reply::new(&[length as u64, word(first), word(second)]))
     }
 
     /// O_TMPFILE: a file without a name.

@@ -11,7 +11,7 @@ use crate::transport::Transport;
 use alloc::vec::Vec;
 use cairn_abi::Token;
 use cairn_idl::errno::*;
-use cairn_idl::fs::{poll, s, Stat, Statfs, NAME_MAX};
+use cairn_idl::fs::{poll, s, Stat, Statfs, HANDLE_MAX, NAME_MAX};
 use cairn_rt::channel::Reply;
 use cairn_rt::{Portal, Received};
 
@@ -253,6 +253,18 @@ pub trait Server: Sized {
     fn label(&mut self, node: Self::Node, into: &mut [u8]) -> Option<usize> {
         let _ = (node, into);
         None
+    }
+
+    /// What names a node, whatever it is called, and no other one later (name_to_handle_at(2)), and how many bytes that is. None: nothing such.
+    fn handle_of(&mut self, node: Self::Node) -> Option<([u8; HANDLE_MAX], usize)> {
+        let _ = node;
+        None
+    }
+
+    /// The node that such bytes name; ESTALE, if there is none. They are whatever the caller likes.
+    fn by_handle(&mut self, cx: &mut Context, handle: &[u8]) -> Answer<Self::Node> {
+        let _ = (cx, handle);
+        Err(Failure::Errno(ESTALE))
     }
 
     // ---- attributes

@@ -77,6 +77,12 @@ impl Prefixes {
         self.absolute.iter().map(|entry| entry.index)
     }
 
+    /// Which of all mounts with a place this name lies in, as /proc/PID/mountinfo lists them.
+    pub fn number(&self, name: &[u8]) -> Option<usize> {
+        let (index, _) = self.find(name)?;
+        Some(self.managers().filter(|&other| other < index).count())
+    }
+
     fn all(&self) -> impl Iterator<Item = &Entry> {
         self.absolute.iter().chain(&self.schemes)
     }

@@ -288,6 +288,8 @@ static CALLS: &[(usize, &str, Handler)] = &[
     (297, "rt_tgsigqueueinfo", signal::rt_tgsigqueueinfo),
     (299, "recvmmsg", messages::recvmmsg),
     (302, "prlimit64", scheduling::prlimit64),
+    (303, "name_to_handle_at", handles::name_to_handle_at),
+    (304, "open_by_handle_at", handles::open_by_handle_at),
     (305, "clock_adjtime", clock_setting::clock_adjtime),
     (306, "syncfs", io::syncfs),
     (307, "sendmmsg", messages::sendmmsg),

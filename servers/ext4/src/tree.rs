@@ -13,7 +13,7 @@ use cairn_cache::Stream;
 use cairn_ext4::{Error, Gone, New as NewInode, Rename as How, Time, APPEND_ONLY, IMMUTABLE, ROOT};
 use cairn_idl::capability;
 use cairn_idl::errno::*;
-use cairn_idl::fs::{self, kind, o, s, Stat, Statfs, NAME_MAX};
+use cairn_idl::fs::{self, kind, o, s, Stat, Statfs, HANDLE_MAX, NAME_MAX};
 use cairn_idl::label;
 use cairn_resmgr::server::{put, Answer};
 use cairn_resmgr::{
@@ -38,6 +38,9 @@ const KINDS: [u32; 8] = [
     s::IFSOCK,
     s::IFLNK,
 ];
+
+/// The first inode that is a file's, but for the root.
+const FIRST_INODE: u32 = 11;
 
 impl<M: Memory, D: Device> Ext4<M, D> {
     /// Where a node was found, for [`Server::path`].
@@ -214,6 +217,40 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
     #[inline]
     fn identity(&mut self, node: u32) -> Option<u64> {
         self.nodes.get(node).map(|node| node.identity())
+    }
+
+    /// Inode and generation, as Linux has them.
+    fn handle_of(&mut self, node: u32) -> Option<([u8; HANDLE_MAX], usize)> {
+        let node = self.nodes.get(node)?;
+        let mut bytes = [0; HANDLE_MAX];
+        bytes[..4].copy_from_slice(&node.ino.to_le_bytes());
+        bytes[4..8].copy_from_slice(&node.generation.to_le_bytes());
+        Some((bytes, 8))
+    }
+
+    fn by_handle(&mut self, _: &mut Context, handle: &[u8]) -> Answer<u32> {
+        const STALE: Failure = Failure::Errno(ESTALE);
+        let (ino, generation) = handle.split_first_chunk().ok_or(STALE)?;
+        let ino = u32::from_le_bytes(*ino);
+        let generation = <[u8; 4]>::try_from(generation).map_err(|_| STALE)?;
+        let same = |(of, links): (u32, u16)| of == u32::from_le_bytes(generation) && links != 0;
+        // Those below are the file system's own.
+        if ino != ROOT && ino < FIRST_INODE {
+            return Err(STALE);
+        }
+        let there = match self.nodes.get(ino) {
+            Some(node) => same((node.generation, node.links)),
+            None => match self.fs.inode(ino) {
+                Err(error @ Error::Need { .. }) => return self.act(|_| Err(error)),
+                Ok(inode) => same((inode.generation, inode.links)),
+                Err(_) => false,
+            },
+        };
+        if !there {
+            return Err(STALE);
+        }
+        self.load(ino)?;
+        Ok(ino)
     }
 
     fn recover(&mut self, identity: u64) -> Option<(u32, bool)> {

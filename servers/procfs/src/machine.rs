@@ -7,6 +7,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use cairn_idl::device;
+use cairn_idl::fs::FIRST_MOUNT;
 use cairn_idl::mounts::mount::{
     DISCARD, NO_ACCESS_TIMES, NO_DEVICES, NO_EXECUTION, NO_SET_ID, READ_ONLY,
 };
@@ -52,9 +53,6 @@ struct Mounted {
     /// Of the file system itself.
     own: &'static str,
 }
-
-/// Number of the first mount; the others follow.
-const FIRST_MOUNT: usize = 20;
 
 /// What files of these types have as st_dev; of a type that is not here, nobody knows, and the mount has a number of its own.
 fn numbers(kind: &str, device: Option<&str>, number: usize) -> (u32, u32) {

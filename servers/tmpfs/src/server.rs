@@ -8,7 +8,7 @@ use crate::pool::{Memory, Pool, PAGE};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use cairn_idl::errno::*;
-use cairn_idl::fs::{self, kind, o, s, Stat, Statfs, NAME_MAX};
+use cairn_idl::fs::{self, kind, o, s, Stat, Statfs, HANDLE_MAX, NAME_MAX};
 use cairn_idl::mounts::mount;
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::{
@@ -358,6 +358,25 @@ impl<M: Memory> Server for Tmpfs<M> {
 
     fn gives_ids(&self) -> bool {
         self.gives_ids
+    }
+
+    fn handle_of(&mut self, node: u32) -> Option<([u8; HANDLE_MAX], usize)> {
+        let mut bytes = [0; HANDLE_MAX];
+        let ino = self.inodes.get(node)?.ino;
+        bytes[..4].copy_from_slice(&node.to_le_bytes());
+        bytes[4..12].copy_from_slice(&ino.to_le_bytes());
+        Some((bytes, 12))
+    }
+
+    /// A node that has a name. (Numbers of nodes come again, inode numbers do not.)
+    fn by_handle(&mut self, _: &mut Context, handle: &[u8]) -> Answer<u32> {
+        let named = handle.split_first_chunk().and_then(|(node, ino)| {
+            let (node, ino) = (u32::from_le_bytes(*node), <[u8; 8]>::try_from(ino).ok()?);
+            let inode = self.inodes.get(node)?;
+            let same = inode.ino == u64::from_le_bytes(ino) && inode.names != 0;
+            same.then_some(node)
+        });
+        named.ok_or(Failure::Errno(ESTALE))
     }
 
     fn meta(&mut self, node: u32) -> Answer<Meta> {

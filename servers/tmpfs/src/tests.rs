@@ -1637,3 +1637,47 @@ fn one_of_mount_keeps_to_its_size_and_number_of_nodes_and_ends() {
     b.server.pool.memory().mapped = None;
     assert_eq!(b.result(0, &[fs::UNMOUNT], b""), 0);
 }
+
+fn by_handle(b: &mut Fs, handle: &[u8]) -> Result<u64, i64> {
+    let words = [fs::OPEN, o::RDONLY | fs::BY_HANDLE, 0];
+    let answer = b.call(0, &words, handle, 0).unwrap();
+    match answer.minted.first() {
+        Some(&badge) => Ok(badge),
+        None => Err(answer.result()),
+    }
+}
+
+#[test]
+fn a_handle_names_a_file_until_it_has_no_name() {
+    let mut b = fs_();
+    put(&mut b, b"a", b"text");
+    let file = b.open(b"a", o::PATH, 0).unwrap();
+    let answer = b.call(file, &[fs::FILE_HANDLE], b"", 0).unwrap();
+    assert_eq!(answer.result(), 12);
+    let handle: Vec<u8> = answer.words[1..3]
+        .iter()
+        .flat_map(|word| word.to_le_bytes())
+        .collect();
+    let handle = &handle[..12];
+    b.close(file);
+    assert_eq!(rename(&mut b, b"a", b"b", 0), 0);
+    let again = by_handle(&mut b, handle).unwrap();
+    assert_eq!(read_at(&mut b, again, 0, 9), b"text");
+    // Who opens it so is looked at no further than who opens it by its name, but must be one who may pass all folders.
+    b.label = cairn_idl::label::make(1000, 1000);
+    assert_eq!(by_handle(&mut b, handle), Err(-EPERM));
+    b.label = 0;
+    for wrong in [&handle[..11], &[0xff; 12], &[0xff; 16], &[0; 17], b""] {
+        assert_eq!(by_handle(&mut b, wrong), Err(-ESTALE), "{wrong:?}");
+    }
+    assert_eq!(unlink(&mut b, b"b"), 0);
+    assert_eq!(by_handle(&mut b, handle), Err(-ESTALE));
+    b.close(again);
+    // Its node is another file's now.
+    put(&mut b, b"c", b"new");
+    assert_eq!(by_handle(&mut b, handle), Err(-ESTALE));
+    assert_eq!(
+        b.open(b"c", o::RDONLY | fs::SEALABLE, 0).map(|_| ()),
+        Ok(())
+    );
+}

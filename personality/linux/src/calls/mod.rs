@@ -14,6 +14,7 @@ pub mod exit;
 pub mod fork;
 pub mod fresh;
 pub mod futex;
+pub mod handles;
 pub mod ids;
 pub mod internet;
 pub mod io;

@@ -640,3 +640,46 @@ fn files_go_beside_watched_ones_and_with_their_last_watch() {
     assert_eq!(names(&mut machine, b"")[2..], left);
     must_be_clean(&machine.close());
 }
+
+fn by_handle(m: &mut Machine, ino: u32, generation: u32) -> Result<u64, i64> {
+    let handle = [ino.to_le_bytes(), generation.to_le_bytes()].concat();
+    let words = [fs::OPEN, o::RDONLY | fs::BY_HANDLE, 0];
+    let answer = m.call(0, &words, &handle, 0);
+    match answer.minted.first() {
+        Some(&badge) => Ok(badge),
+        None => Err(answer.result()),
+    }
+}
+
+#[test]
+fn a_handle_is_inode_and_generation() {
+    let mut m = Machine::new(make(4096, 32, &[], None), USUAL, 1);
+    let file = m.open_file(b"a", o::CREAT | o::RDWR, 0o644).unwrap();
+    assert_eq!(m.write_at(file, 0, b"text"), 4);
+    let answer = m.call(file, &[fs::FILE_HANDLE], b"", 0);
+    assert_eq!(answer.result(), 8);
+    let (ino, generation) = (answer.words[1] as u32, (answer.words[1] >> 32) as u32);
+    m.bench.close(file);
+    // Of a server that knows nothing of it yet.
+    let mut m = Machine::new(m.close(), USUAL, 2);
+    let file = by_handle(&mut m, ino, generation).unwrap();
+    assert_eq!(m.read_at(file, 0, 9).unwrap(), b"text");
+    for (ino, generation) in [
+        (ino, generation ^ 1),
+        (ino + 1, generation),
+        (ino + 1, 0),
+        (0, 0),
+        (1, 0),
+        (8, 0),
+        (u32::MAX, 0),
+    ] {
+        assert_eq!(by_handle(&mut m, ino, generation), Err(-ESTALE), "{ino}");
+    }
+    assert!(by_handle(&mut m, 2, 0).is_ok(), "the root");
+    assert_eq!(m.result(0, &[fs::UNLINK, 0], b"a"), 0);
+    assert_eq!(by_handle(&mut m, ino, generation), Err(-ESTALE));
+    m.bench.close(file);
+    assert_eq!(m.sync(), 0);
+    assert_eq!(by_handle(&mut m, ino, generation), Err(-ESTALE));
+    must_be_clean(&m.close());
+}
