@@ -47,6 +47,20 @@ pub fn read_timeval(address: u64) -> Result<u64> {
     timeval(seconds, microseconds)
 }
 
+/// The same as select(2) has it: microseconds may be more than a second.
+pub fn read_long_timeval(address: u64) -> Result<u64> {
+    let [seconds, microseconds] = user::read::<[i64; 2]>(address)?;
+    long_timeval(seconds, microseconds)
+}
+
+fn long_timeval(seconds: i64, microseconds: i64) -> Result<u64> {
+    const MILLION: i64 = 1_000_000;
+    timeval(
+        seconds.wrapping_add(microseconds / MILLION),
+        microseconds % MILLION,
+    )
+}
+
 pub fn timeval(seconds: i64, microseconds: i64) -> Result<u64> {
     if !(0..1_000_000).contains(&microseconds) {
         return Err(EINVAL);
@@ -79,6 +93,9 @@ mod tests {
         assert_eq!(timespec(i64::MAX, 0), Ok(u64::MAX));
         assert_eq!(timeval(2, 7), Ok(2 * SECOND + 7000));
         assert_eq!(timeval(0, -1), Err(EINVAL));
+        assert_eq!(long_timeval(1, 2_000_007), Ok(3 * SECOND + 7000));
+        assert_eq!(long_timeval(1, -1), Err(EINVAL));
+        assert_eq!(long_timeval(-1, 999_999), Err(EINVAL));
     }
 
     #[test]
