@@ -3,7 +3,7 @@
 use super::exec::STACK;
 use super::io::usable;
 use crate::descriptors::OpenFile;
-use crate::errno::{Result, EAGAIN, EBADF, EFAULT, EINVAL, ENODEV, ENOMEM, EOVERFLOW};
+use crate::errno::{Result, EAGAIN, EBADF, EFAULT, EINVAL, ENODEV, ENOMEM, EOPNOTSUPP, EOVERFLOW};
 use crate::machine::area::{process, Frame};
 use crate::machine::request::Request;
 use crate::machine::user;
@@ -24,14 +24,26 @@ const MAP_DENYWRITE: u64 = 0x800;
 const MAP_LOCKED: u64 = 0x2000;
 const MAP_NORESERVE: u64 = 0x4000;
 const MAP_POPULATE: u64 = 0x8000;
+const MAP_HUGETLB: u64 = 0x4_0000;
 const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
+/// Flags that MAP_SHARED_VALIDATE takes of any file: Linux's LEGACY_MAP_MASK.
+const VALIDATED: u64 = 0x3f
+    | MAP_GROWSDOWN
+    | MAP_DENYWRITE
+    | 0x1000
+    | MAP_LOCKED
+    | MAP_NORESERVE
+    | MAP_POPULATE
+    | 0x3_0000
+    | MAP_HUGETLB
+    | 0xfc00_0000;
 
 /// A range of the program: page-aligned, below the personality.
 fn own_range(address: u64, length: u64) -> Result<u64> {
-    let length = memory::pages_up(length)?;
     if !address.is_multiple_of(PAGE) {
         return Err(EINVAL);
     }
+    let length = memory::pages_up(length)?;
     match address.checked_add(length) {
         Some(end) if end <= LINUX_TOP => Ok(length),
         _ => Err(ENOMEM),
@@ -43,8 +55,34 @@ fn old_range(address: u64, length: u64) -> Result<u64> {
     own_range(address, length).map_err(|_| EINVAL)
 }
 
+/// The range of advice: only what cannot be a range is EINVAL.
+fn advised_range(address: u64, length: u64) -> Result<u64> {
+    let end = length
+        .checked_next_multiple_of(PAGE)
+        .and_then(|length| address.checked_add(length));
+    end.ok_or(EINVAL)?;
+    own_range(address, length)
+}
+
+/// Pages from `start` on that hold `length` bytes, as msync(2) and mlock(2) count them: the sum may begin again at zero.
+fn wrapped_pages(length: u64) -> u64 {
+    length.wrapping_add(PAGE - 1) & !(PAGE - 1)
+}
+
+/// No page of the machine is set aside as part of a huge one.
+fn no_huge_pages(given: u64) -> Result<()> {
+    match given & MAP_HUGETLB {
+        0 => Ok(()),
+        _ if given & MAP_ANONYMOUS != 0 => Err(ENOMEM),
+        _ => Err(EINVAL),
+    }
+}
+
 fn vm_flags(given: u64) -> Result<u64> {
     let mut wanted = match given & 15 {
+        // Whoever asks so wants to hear of flags that are not known.
+        MAP_SHARED_VALIDATE if given & MAP_ANONYMOUS != 0 => return Err(EINVAL),
+        MAP_SHARED_VALIDATE if given & !VALIDATED != 0 => return Err(EOPNOTSUPP),
         MAP_SHARED | MAP_SHARED_VALIDATE => flags::SHARED,
         MAP_PRIVATE => 0,
         _ => return Err(EINVAL),
@@ -78,6 +116,7 @@ pub fn mmap(f: &mut Frame) -> Result<u64> {
     }
     let length = memory::pages_up(length)?;
     let wanted = vm_flags(given)?;
+    no_huge_pages(given)?;
     let fixed = wanted & (flags::FIXED | flags::FIXED_NOREPLACE) != 0;
     let hint = if fixed {
         own_range(address, length)?;
@@ -193,8 +232,17 @@ pub fn mremap(f: &mut Frame) -> Result<u64> {
     if flags & !(MAYMOVE | FIXED) != 0 || flags & (MAYMOVE | FIXED) == FIXED || new_length == 0 {
         return Err(EINVAL);
     }
-    let old_length = old_range(old, old_length)?;
-    let new_length = memory::pages_up(new_length)?;
+    // A length that is none after it was rounded.
+    if !old.is_multiple_of(PAGE) || wrapped_pages(new_length) == 0 {
+        return Err(EINVAL);
+    }
+    // Nothing is mapped up there.
+    let old_length = own_range(old, old_length).map_err(|_| EFAULT)?;
+    let new_length = memory::pages_up(new_length).or_else(|error| {
+        // Something to be made longer comes first.
+        memory::advise(old, old_length, 0).map_err(|_| EFAULT)?;
+        Err(error)
+    })?;
     if flags & FIXED != 0 {
         old_range(new, new_length)?;
     }
@@ -216,9 +264,9 @@ pub fn madvise(f: &mut Frame) -> Result<u64> {
     const DONTNEED: u64 = 4;
     const FREE: u64 = 8;
     const REMOVE: u64 = 9;
-    const KNOWN_HINTS: [u64; 13] = [0, 1, 2, 12, 13, 14, 15, 16, 17, 20, 21, 24, 25];
+    const KNOWN_HINTS: [u64; 12] = [0, 1, 2, 12, 13, 14, 15, 16, 17, 20, 21, 24];
     let (address, what) = (f.arg(0), f.arg(2) & 0xffff_ffff);
-    let length = old_range(address, f.arg(1))?;
+    let length = advised_range(address, f.arg(1))?;
     if length == 0 {
         return Ok(0);
     }
@@ -252,7 +300,7 @@ pub fn msync(f: &mut Frame) -> Result<u64> {
         return Err(EINVAL);
     }
     let mut at = f.arg(0);
-    let end = at + own_range(at, f.arg(1))?;
+    let end = at + own_range(at, wrapped_pages(f.arg(1)))?;
     if f.arg(2) & SYNC == 0 && at < end {
         memory::advise(at, end - at, 0)?;
     }
@@ -278,10 +326,10 @@ fn lock(address: u64, length: u64, how: LockHow) -> Result<u64> {
     /// Times that pages may go again before the lock holds them.
     const TRIES: usize = 4;
     let start = address & !(PAGE - 1);
-    let length = (address - start)
-        .checked_add(length)
-        .and_then(|length| memory::pages_up(length).ok())
-        .ok_or(EINVAL)?;
+    let length = wrapped_pages((address - start).wrapping_add(length));
+    if length == 0 {
+        return Ok(0);
+    }
     start.checked_add(length).ok_or(EINVAL)?;
     let range = user::range(start, length).map_err(|_| ENOMEM)?;
     for _ in 0..TRIES {
