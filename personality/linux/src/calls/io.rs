@@ -5,8 +5,8 @@ use super::ptrace::patiently;
 use crate::descriptors::event_kind;
 use crate::descriptors::{number, OpenFile};
 use crate::errno::{
-    Errno, Result, EAGAIN, EBADF, EFAULT, EFBIG, EINTR, EINVAL, EIO, EOPNOTSUPP, EPIPE, ESPIPE,
-    RESTART,
+    Errno, Result, EAGAIN, EBADF, EFAULT, EFBIG, EINTR, EINVAL, EIO, ENODEV, EOPNOTSUPP, EPIPE,
+    ESPIPE, RESTART,
 };
 use crate::event;
 use crate::frames;
@@ -22,7 +22,7 @@ use cairn_idl::fs::{self, kind, o, POSITION};
 use core::sync::atomic::Ordering;
 
 /// Most bytes that one call moves, as on Linux.
-const MOST: u64 = 0x7fff_f000;
+pub(super) const MOST: u64 = 0x7fff_f000;
 
 pub fn file(argument: u64) -> Result<Arc<OpenFile>> {
     process().state().files.get(number(argument)?)
@@ -346,7 +346,8 @@ pub fn read_direct(f: &Frame) -> Option<Result<u64>> {
                 let result = given(&file, POSITION, target.count(), stored);
                 // Not before the position is where it belongs.
                 frames::was_read(&file, at, count);
-                Some(result)
+                // (Some of a regular file may be had.)
+                (result != Err(EFAULT) || !is_regular(&file)).then_some(result)
             }
             other => undone(other, f, fs::READ, POSITION),
         };
@@ -373,7 +374,7 @@ fn receive_direct(f: &Frame, offset: u64) -> Option<Result<u64>> {
             let whole = all_of_it(&file, range, count);
             frames::was_read(&file, at, count).then_some(Ok(whole))
         }
-        Outcome::Refused(BAD_MEMORY) if user::touch(range, true) => None,
+        Outcome::Refused(BAD_MEMORY) if user::touch(range, true) || is_regular(&file) => None,
         // The position is not the server's, nor its successor's.
         Outcome::Died(_) if at.offset != offset => None,
         other => undone(other, f, fs::READ, offset),
@@ -406,7 +407,7 @@ fn send_direct(f: &Frame, offset: u64) -> Option<Result<u64>> {
     let file = direct_file(f).filter(|file| !limited(file))?;
     match direct::send(file.slot(), settled(&file, offset), range) {
         Outcome::Done(count, _) => Some(Ok(count)),
-        Outcome::Refused(BAD_MEMORY) if user::touch(range, false) => None,
+        Outcome::Refused(BAD_MEMORY) if user::touch(range, false) || is_regular(&file) => None,
         other => undone(other, f, fs::WRITE, offset),
     }
 }
@@ -427,14 +428,38 @@ fn large(f: &Frame) -> Option<UserRange> {
     Some(user::range(f.rsi, f.rdx).ok()?.first(MOST))
 }
 
+/// Of a regular file as much is read or written as there is memory for, if there is for some. (Of a stream what came might be lost.)
+fn as_far(
+    file: &OpenFile,
+    range: UserRange,
+    reads: bool,
+    transfer: impl Fn(UserRange) -> Result<u64>,
+) -> Result<u64> {
+    match transfer(range) {
+        Err(EFAULT) if is_regular(file) => match user::reach(range, reads) {
+            there if there == 0 || there == range.len() => Err(EFAULT),
+            there => transfer(range.first(there)),
+        },
+        result => result,
+    }
+}
+
+fn is_regular(file: &OpenFile) -> bool {
+    file.mode & fs::s::IFMT == fs::s::IFREG
+}
+
 pub fn read(f: &mut Frame) -> Result<u64> {
     let file = usable(f.arg(0))?;
-    read_at(&file, buffer(f)?, POSITION, 0)
+    as_far(&file, buffer(f)?, true, |range| {
+        read_at(&file, range, POSITION, 0)
+    })
 }
 
 pub fn write(f: &mut Frame) -> Result<u64> {
     let file = usable(f.arg(0))?;
-    write_at(&file, buffer(f)?, POSITION, 0)
+    as_far(&file, buffer(f)?, false, |range| {
+        write_at(&file, range, POSITION, 0)
+    })
 }
 
 fn offset(argument: u64) -> Result<u64> {
@@ -447,7 +472,7 @@ fn offset(argument: u64) -> Result<u64> {
 
 /// What has no positions is refused before anything else is looked at.
 fn positioned(file: &OpenFile) -> Result<()> {
-    match is_pipe(file) || file.is(event_kind::SIGNALS) {
+    match is_pipe(file) || file.is(event_kind::SIGNALS | event_kind::NOTICES) {
         true => Err(ESPIPE),
         false => Ok(()),
     }
@@ -462,14 +487,18 @@ pub fn pread(f: &mut Frame) -> Result<u64> {
     let at = offset(f.arg(3))?;
     let file = usable(f.arg(0))?;
     positioned(&file)?;
-    read_at(&file, buffer(f)?, at, 0)
+    as_far(&file, buffer(f)?, true, |range| {
+        read_at(&file, range, at, 0)
+    })
 }
 
 pub fn pwrite(f: &mut Frame) -> Result<u64> {
     let at = offset(f.arg(3))?;
     let file = usable(f.arg(0))?;
     positioned(&file)?;
-    write_at(&file, buffer(f)?, at, 0)
+    as_far(&file, buffer(f)?, false, |range| {
+        write_at(&file, range, at, 0)
+    })
 }
 
 /// An array of `struct iovec`. Pieces past the nucleus's limit are left for the caller's next call: a short count is allowed.
@@ -716,7 +745,10 @@ pub fn fallocate(f: &mut Frame) -> Result<u64> {
     if offset < 0 || length <= 0 || file.object.is_some() {
         return Err(EINVAL);
     }
-    Request::new(&[fs::ALLOCATE, f.arg(1), f.arg(2), f.arg(3)])
+    if file.mode & fs::s::IFMT == fs::s::IFSOCK {
+        return Err(ENODEV);
+    }
+    Request::new(&[fs::ALLOCATE, f.arg(1) & 0xffff_ffff, f.arg(2), f.arg(3)])
         .call(file.slot())
         .map(|_| 0)
 }

@@ -1,7 +1,7 @@
 //! Random bytes: from the processor where it has RDRAND, else from the manager of /dev/urandom.
 
 use super::open::open_file;
-use crate::errno::{Result, EINVAL};
+use crate::errno::{Result, EFAULT, EINVAL};
 use crate::machine::area::{self, Frame};
 use crate::machine::request::Request;
 use crate::machine::user;
@@ -68,16 +68,23 @@ pub fn getrandom(f: &mut Frame) -> Result<u64> {
     if flags & !7 != 0 || flags & 6 == 6 {
         return Err(EINVAL);
     }
-    let range = user::range(f.arg(0), f.arg(1).min(0x1ff_ffff))?;
+    let range = user::range(f.arg(0), f.arg(1).min(0x7fff_ffff))?;
     let mut buffer = [0; 256];
     let mut done = 0;
     while done < range.len() {
         let count = (range.len() - done).min(256) as usize;
         fill(&mut buffer[..count])?;
-        user::write_bytes(range.base() + done, &buffer[..count])?;
-        done += count as u64;
+        let given = user::write_as_far(range.base() + done, &buffer[..count]);
+        done += given;
+        if given < count as u64 {
+            break;
+        }
     }
-    Ok(done)
+    match done {
+        0 if !range.is_empty() => Err(EFAULT),
+        // Memory that ends is no error once something is in it.
+        done => Ok(done),
+    }
 }
 
 #[cfg(test)]

@@ -450,6 +450,12 @@ pub fn compare_exchange(address: u64, expected: u32, new: u32) -> Result<u32> {
 /// Touch each page: may all of it be read (or written)? What is there stays, and what was not there has come.
 #[cold]
 pub fn touch(range: UserRange, write: bool) -> bool {
+    reach(range, write) == range.len
+}
+
+/// The first bytes that may be read (or written), up to the first page that may not.
+#[cold]
+pub fn reach(range: UserRange, write: bool) -> u64 {
     let end = range.base + range.len;
     let mut at = range.base;
     while at < end {
@@ -459,11 +465,23 @@ pub fn touch(range: UserRange, write: bool) -> bool {
             false => load(Few(UserRange { base: at, len: 1 })).is_ok(),
         };
         if !there {
-            return false;
+            return at - range.base;
         }
         at = (at | (layout::PAGE - 1)) + 1;
     }
-    true
+    range.len
+}
+
+/// Copy to the program as far as there is memory: how many bytes.
+pub fn write_as_far(address: u64, from: &[u8]) -> u64 {
+    if write_bytes(address, from).is_ok() {
+        return from.len() as u64;
+    }
+    let there = range(address, from.len() as u64).map_or(0, |range| reach(range, true));
+    match write_bytes(address, &from[..there as usize]) {
+        Ok(()) => there,
+        Err(_) => 0,
+    }
 }
 
 /// XSAVE or XRSTOR on memory of the program. False after a fault.
