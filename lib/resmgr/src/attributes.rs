@@ -50,6 +50,8 @@ fn check(cx: &mut Context, name: &[u8], node: &Access, changes: bool) -> Answer<
         b"trusted." => fail(refused),
         b"security." if superuser || !changes => Ok(()),
         b"security." => fail(EPERM),
+        // Nobody has such names; who may not write is told that first.
+        _ if changes => permission::check(cx, node, WRITE).and(fail(EOPNOTSUPP)),
         _ => fail(EOPNOTSUPP),
     }
 }

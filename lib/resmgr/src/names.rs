@@ -857,6 +857,7 @@ impl<S: Server> Core<S> {
         if is(&access, s::IFDIR) {
             return fail(EPERM);
         }
+        permission::link(cx, &access)?;
         permission::check(cx, &new.dir_access, WRITE | EXECUTE)?;
         self.cache.name_made();
         server.link(cx, node, new.dir, self.second.name(range))?;
@@ -911,14 +912,15 @@ impl<S: Server> Core<S> {
             if other == node {
                 return Ok(Reply::result(0));
             }
+            self.may_remove(cx, &old.dir_access, &access)?;
             self.may_remove(cx, &new.dir_access, &other_meta)?;
             if !exchange && directory != other_is_dir {
                 return fail(if directory { ENOTDIR } else { EISDIR });
             }
         } else {
+            self.may_remove(cx, &old.dir_access, &access)?;
             permission::check(cx, &new.dir_access, WRITE | EXECUTE)?;
         }
-        self.may_remove(cx, &old.dir_access, &access)?;
         // A directory that changes its parent has its `..` written.
         if directory && old.dir != new.dir {
             permission::check(cx, &access, WRITE)?;

@@ -568,7 +568,7 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
             }
             if at_end {
                 if slash && found.mode & s::IFMT != s::IFDIR {
-                    return Err(Failure::Errno(ENOTDIR));
+                    return Err(Failure::Errno(no_directory(cx, last)));
                 }
                 return Ok(Found {
                     dir,
@@ -599,6 +599,17 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
             cx.later.redirect.push(b'/');
         }
         failure
+    }
+}
+
+/// What is wrong with a slash behind the name of something that is no directory: who makes a name is told that it is there.
+#[cold]
+fn no_directory(cx: &Context, last: Last) -> i64 {
+    let [operation, flags, ..] = cx.request.words;
+    match operation {
+        fs::MKDIR | fs::MKNOD | fs::SYMLINK | fs::LINK if last == Last::Name => EEXIST,
+        fs::OPEN if flags & (o::CREAT | o::PATH) == o::CREAT => EISDIR,
+        _ => ENOTDIR,
     }
 }
 

@@ -66,6 +66,21 @@ pub fn owner(cx: &Context, node: &Access) -> Answer<()> {
     }
 }
 
+/// Another name for somebody else's file is given only to who may read and write it, and to no program that runs with its owner's rights: or it could
+/// not be removed for good, nor replaced (Linux's fs.protected_hardlinks, which Debian sets).
+pub fn link(cx: &mut Context, node: &Access) -> Answer<()> {
+    if owner(cx, node).is_ok() {
+        return Ok(());
+    }
+    const RUNS: u32 = s::ISGID | 0o010;
+    let plain = node.mode & s::IFMT == s::IFREG;
+    let runs = node.mode & s::ISUID != 0 || node.mode & RUNS == RUNS;
+    if !plain || runs || check(cx, node, READ | WRITE).is_err() {
+        return Err(Failure::Errno(EPERM));
+    }
+    Ok(())
+}
+
 /// The directory's sticky bit lets only owners remove or rename `node` in it.
 pub fn sticky(cx: &Context, dir: &Access, node: &Access) -> Answer<()> {
     if dir.mode & s::ISVTX == 0 || cx.uid() == dir.uid {

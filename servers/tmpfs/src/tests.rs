@@ -618,6 +618,38 @@ fn links_and_removal() {
     b.close(e);
     assert_eq!(stat(&mut b, b"/").unwrap().nlink(), 2);
     assert_eq!(b.server.inodes.count(), 1);
+    // Another's file gets a name only by who may read and write it; programs with their owner's rights do not.
+    assert_eq!(mkdir(&mut b, b"all"), 0);
+    assert_eq!(b.result(0, &[fs::CHMOD, 0o777], b"all"), 0);
+    put(&mut b, b"own", b"o");
+    for (mode, expected) in [
+        (0o600, -EPERM),
+        (0o644, -EPERM),
+        (0o666, 0),
+        (0o4666, -EPERM),
+        (0o2676, -EPERM),
+        (0o2666, 0),
+    ] {
+        assert_eq!(b.result(0, &[fs::CHMOD, mode], b"own"), 0);
+        b.label = label::make(5, 5);
+        let linked = b.result(0, &[fs::LINK], &two(b"own", b"all/n"));
+        assert_eq!(linked, expected, "{mode:o}");
+        // What is there is there, whatever is behind its name.
+        if linked == 0 {
+            assert_eq!(mkdir(&mut b, b"all/n/"), -EEXIST);
+            assert_eq!(symlink(&mut b, b"x", b"all/n/"), -EEXIST);
+            assert_eq!(b.open(b"all/n/", o::CREAT, 0o600), Err(-EISDIR));
+            assert_eq!(b.open(b"all/n/", 0, 0), Err(-ENOTDIR));
+            // Nobody else's file is renamed, onto whatever.
+            assert_eq!(rename(&mut b, b"own", b"all", 0), -EACCES);
+        }
+        b.label = label::make(0, 0);
+        if linked == 0 {
+            assert_eq!(unlink(&mut b, b"all/n"), 0);
+        }
+    }
+    assert_eq!(unlink(&mut b, b"own"), 0);
+    assert_eq!(rmdir(&mut b, b"all"), 0);
     // O_TMPFILE and giving it a name.
     let t = b.open(b"/", o::TMPFILE | o::RDWR, 0o600).unwrap();
     assert_eq!(write_at(&mut b, t, 0, b"t"), 1);
