@@ -3,11 +3,14 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -192,6 +195,138 @@ static void orders(void) {
     tell("madvise of nothing", syscall(SYS_madvise, 4096, 4096, 0));
 }
 
+/* A page that can be used, before one that cannot. */
+static char *edge(void) {
+    char *pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    mprotect(pages + 4096, 4096, PROT_NONE);
+    return pages + 4096;
+}
+
+/* As much of a regular file is moved as there is memory for; of random bytes too. */
+static void ends(int file) {
+    char *end = edge(), back[8] = {0};
+    memcpy(end - 3, "xyz", 3);
+    tell("a short write of few", pwrite(file, end - 3, 8, 0));
+    tell("a short write of many", pwrite(file, end - 100, 200, 0));
+    pread(file, back, 5, 97);
+    printf("written: %.3s\n", back);
+    tell("a short read of few", pread(file, end - 2, 8, 0));
+    tell("a short read of many", pread(file, end - 80, 100, 0));
+    lseek(file, 0, SEEK_SET);
+    tell("by the position", read(file, end - 1, 8));
+    tell("by the position", read(file, end - 60, 90));
+    tell("by the position", write(file, end - 2, 8));
+    tell("the position", lseek(file, 0, SEEK_CUR));
+    tell("nothing there", read(file, end, 8));
+    tell("nothing there", write(file, end, 100));
+    tell("random bytes", syscall(SYS_getrandom, end - 5, 300, 0));
+    tell("no random bytes", syscall(SYS_getrandom, end, 300, 0));
+}
+
+/* Lengths that are none once they are whole pages, and flags of mmap(2) that want an answer. */
+static void pages(int file) {
+    char *at = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    TELL(mlock, at, -1L);
+    TELL(munlock, at, -1L);
+    TELL(msync, at, -1L, 4);
+    TELL(madvise, at, 0x7fffffffffffffffL, 0);
+    TELL(madvise, at, 4096L, 25);
+    TELL(mprotect, at + 1, -4096L, 1);
+    TELL(mincore, at + 1, -4096L, at);
+    TELL(mremap, at, 4096L, -1L, 1);
+    TELL(mremap, 0x123000L, 4096L, -4096L, 1);
+    TELL(mmap, 0, 4096L, 1, MAP_PRIVATE | MAP_ANONYMOUS | 0x40000, -1, 0);
+    TELL(mmap, 0, 4096L, 1, MAP_PRIVATE | 0x40000, file, 0);
+    TELL(mmap, 0, 4096L, 1, 3 | 0x80000, file, 0);
+    TELL(mmap, 0, 4096L, 1, 3 | MAP_ANONYMOUS, -1, 0);
+}
+
+/* What is ready is told although no time is given to wait for it; microseconds may be a second and more. */
+static void times(void) {
+    int pair[2], set;
+    pipe(pair);
+    write(pair[1], "x", 1);
+    struct pollfd one = {pair[0], POLLIN, 0};
+    struct timespec little = {0, 1}, wrong[2] = {{0, -1}, {0, 0}};
+    struct timeval long_micros = {0, 1000000};
+    fd_set reads;
+    tell("ppoll", ppoll(&one, 1, &little, NULL));
+    FD_ZERO(&reads);
+    FD_SET(pair[0], &reads);
+    tell("select", syscall(SYS_select, pair[0] + 1, &reads, NULL, NULL, &long_micros));
+    TELL(utimensat, AT_FDCWD, "absent", wrong, 0);
+    TELL(utimensat, AT_FDCWD, "data", wrong, 0);
+    TELL(utimensat, 99, 0, wrong, 0);
+    TELL(timer_create, -1, 0, 0);
+    TELL(timer_create, -5, 0, &set);
+    TELL(clock_settime, -1, 0);
+    TELL(sigaltstack, &(long[3]){0}, 0);
+    TELL(wait4, -1, 0, WNOHANG, -16L);
+    TELL(waitid, P_ALL, 0, 0, WEXITED, -16L);
+    TELL(waitid, P_PIDFD + 1, 0, -16L, WEXITED, 0);
+}
+
+/* Names: what is there already, what is no link, lists of attributes. */
+static void more_names(int file, int reads) {
+    struct stat s;
+    char text[64];
+    TELL(mkdir, "data/", 0755);
+    TELL(symlink, "x", "data/");
+    TELL(link, "data", "data/");
+    TELL(mknod, "data/", 0644, 0);
+    TELL(creat, "data/", 0644);
+    TELL(rename, "data/x", "");
+    TELL(link, "data/x", "");
+    TELL(readlinkat, file, "", text, sizeof text);
+    TELL(newfstatat, AT_FDCWD, "data", &s, 0x2000);
+    TELL(statx, AT_FDCWD, "absent", 0, 0x80000000, text);
+    TELL(flistxattr, reads, text, sizeof text);
+    TELL(listxattr, "data", -16L, 64L);
+    int notices = syscall(SYS_inotify_init1, 0);
+    TELL(pwrite64, notices, text, 4L, 0L);
+}
+
+/* What belongs to one process, and what sockets are asked. */
+static void single(void) {
+    int pair[2], word;
+    unsigned size = sizeof word;
+    TELL(unshare, 0x100 | 0x800 | 0x10000);
+    TELL(clone, 0x800, 0, 0, 0, 0);
+    TELL(setpgid, -1, 5);
+    TELL(rt_tgsigqueueinfo, 0, 1, 0, &(char[128]){0});
+    TELL(prctl, 13, 0, 0, 0, 0);
+    TELL(prctl, 25, &word, 0, 0, 0);
+    TELL(prctl, 39, 1, 0, 0, 0);
+    tell("epoll_create1: bits above", syscall(SYS_epoll_create1, 1ul << 32) < 0 ? -1 : 0);
+    TELL(signalfd4, -1, 0, 8L, 1 << 31);
+    TELL(socketpair, 16, 1, 0, pair);
+    TELL(socketpair, 77, 1, 0, -16L);
+    socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair);
+    TELL(recvfrom, pair[0], &word, -1L, 0, 0, 0);
+    TELL(recvmsg, -1, 0, 1u << 31);
+    TELL(sendmsg, -1, 0, 1u << 31);
+    TELL(setsockopt, -1, 1, 2, 0, -1);
+    TELL(setsockopt, pair[0], 1, 29, &(int){0}, 4);
+    TELL(getsockopt, pair[0], 1, 29, &word, &size);
+    TELL(getsockopt, pair[0], 77, 2, 0, 0);
+    TELL(fallocate, pair[0], 0, 0L, 16L);
+}
+
+/* Of another user's file: no name of one's own, no attribute, and no other place. */
+static void strangers(void) {
+    mkdir("own", 0777);
+    chmod("own", 0777);
+    if (fork() == 0) {
+        setuid(1000);
+        TELL(link, "data", "own/new");
+        TELL(setxattr, "data", "abc", "x", 1L, 0);
+        TELL(rename, "data", "own");
+        fflush(stdout);
+        _exit(0);
+    }
+    wait(NULL);
+}
+
 /* Texts first, then the target, the privilege, the type and the source; as user 1000 too. */
 static void mounts(const char *who) {
     mkdir("folder", 0755);
@@ -246,6 +381,13 @@ int main(void) {
     listing();
     orders();
     receivers();
+    ends(file);
+    pages(file);
+    times();
+    more_names(file, one[0]);
+    single();
+    fflush(stdout);
+    strangers();
     mounts("as root");
     setuid(1000);
     mounts("as a user");

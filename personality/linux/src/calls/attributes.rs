@@ -3,7 +3,7 @@
 use super::ids;
 use super::io::file;
 use crate::descriptors::OpenFile;
-use crate::errno::{Result, EBADF, EFAULT, EINVAL, ENAMETOOLONG, ENOENT, ERANGE};
+use crate::errno::{Result, EBADF, EFAULT, EINVAL, ENAMETOOLONG, ENOENT, EOPNOTSUPP, ERANGE};
 use crate::machine::area::{process, Frame};
 use crate::machine::request::Request;
 use crate::machine::user::{self, UserRange, UserString};
@@ -218,12 +218,23 @@ pub fn utimensat(f: &mut Frame) -> Result<u64> {
         0 => [0, NOW, 0, NOW],
         address => user::read::<[u64; 4]>(address)?,
     };
-    for ns in [times[1], times[3]] {
-        if ns >= SECOND && ns != NOW && ns != OMIT {
-            return Err(EINVAL);
-        }
+    let (dirfd, name) = (f.arg(0) as i32, f.arg(1));
+    let is_time = |ns| ns < SECOND || ns == NOW || ns == OMIT;
+    match is_time(times[1]) && is_time(times[3]) {
+        true => set_times(dirfd, name, flags, times),
+        false => no_times(dirfd, name, flags),
     }
-    set_times(f.arg(0) as i32, f.arg(1), flags, times)
+}
+
+/// The file comes before its times.
+#[cold]
+fn no_times(dirfd: i32, name: u64, flags: u64) -> Result<u64> {
+    if name == 0 && dirfd != AT_FDCWD {
+        file(dirfd as u64)?;
+    } else {
+        on_name(dirfd, name, flags, &[fs::STAT, flags & NOFOLLOW])?;
+    }
+    Err(EINVAL)
 }
 
 fn timevals(address: u64) -> Result<[u64; 4]> {
@@ -238,10 +249,11 @@ fn timevals(address: u64) -> Result<[u64; 4]> {
 }
 
 pub fn utimes(f: &mut Frame) -> Result<u64> {
+    let times = timevals(f.arg(1))?;
     if f.arg(0) == 0 {
-        return Err(crate::errno::EFAULT);
+        return Err(EFAULT);
     }
-    set_times(AT_FDCWD, f.arg(0), 0, timevals(f.arg(1))?)
+    set_times(AT_FDCWD, f.arg(0), 0, times)
 }
 
 pub fn futimesat(f: &mut Frame) -> Result<u64> {
@@ -327,6 +339,14 @@ fn unusable(place: Option<u64>, fd: u64, flags: u64) -> Result<()> {
     })
 }
 
+/// What cannot have attributes has none to list.
+fn none_listed(what: u64, result: Result<[u64; 8]>) -> Result<[u64; 8]> {
+    match result {
+        Err(EOPNOTSUPP) if what == LIST => Ok([0; 8]),
+        other => other,
+    }
+}
+
 fn xattr(
     what: u64,
     place: Option<u64>,
@@ -351,8 +371,8 @@ fn xattr(
         }
         let text = xattr_text(b"", attribute, given)?;
         let mut answer = crate::path::Answer::new();
-        let words = send(Request::new(&words).out(&text), file.slot(), &mut answer)?;
-        answer.filled(words[0]);
+        let result = send(Request::new(&words).out(&text), file.slot(), &mut answer);
+        answer.filled(none_listed(what, result)?[0]);
         return give(what, value, answer.as_bytes());
     };
     let address = path;
@@ -363,8 +383,8 @@ fn xattr(
     }
     walk(AT_FDCWD, path.as_bytes(), |start, answer| {
         let text = xattr_text(&start.rest, attribute, given)?;
-        let words = send(Request::new(&words).out(&text), start.slot, answer)?;
-        answer.filled(words[0]);
+        let result = send(Request::new(&words).out(&text), start.slot, answer);
+        answer.filled(none_listed(what, result)?[0]);
         give(what, value, answer.as_bytes())
     })
 }
@@ -380,7 +400,9 @@ fn give(what: u64, buffer: (u64, u64), bytes: &[u8]) -> Result<u64> {
     if (bytes.len() as u64) > buffer.1 {
         return Err(crate::errno::ERANGE);
     }
-    user::write_bytes(buffer.0, bytes)?;
+    if !bytes.is_empty() {
+        user::write_bytes(buffer.0, bytes)?;
+    }
     Ok(bytes.len() as u64)
 }
 

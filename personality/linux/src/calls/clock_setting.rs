@@ -1,6 +1,6 @@
 //! Setting the wall clock: clock_settime, settimeofday, adjtimex, clock_adjtime. `proc` decides who may and does it; the event server is told that there is something to look at.
 
-use super::clocks::own_clock;
+use super::clocks::{is_device, own_clock};
 use crate::errno::{Result, EINVAL, EOPNOTSUPP, EPERM};
 use crate::event;
 use crate::machine::area::{process, Frame};
@@ -20,7 +20,7 @@ const UNUSED: u32 = 10;
 pub fn clock_settime(f: &mut Frame) -> Result<u64> {
     let clock = f.arg(0) as u32;
     if clock != REALTIME {
-        if (clock as i32) < 0 && clock & 3 != 3 {
+        if (clock as i32) < 0 && !is_device(clock) {
             user::read::<[i64; 2]>(f.arg(1))?;
             own_clock(clock)?;
             return Err(EPERM);
@@ -88,6 +88,10 @@ fn adjust(address: u64) -> Result<u64> {
     const SETOFFSET: u32 = 0x100;
     let given: [u64; SIZE as usize / 8] = user::read(address)?;
     let modes = given[0] as u32;
+    // (The other modes are `proc`'s to refuse.)
+    if modes & SETOFFSET != 0 && !process().is_capable(SYS_TIME) {
+        return Err(EPERM);
+    }
     let mut state = given;
     let words = Request::new(&[proc::ADJUST_CLOCK, modes.into()])
         .out(user::bytes_of(&given))
@@ -111,7 +115,7 @@ pub fn clock_adjtime(f: &mut Frame) -> Result<u64> {
         REALTIME => adjust(f.arg(1)),
         UNUSED => Err(EINVAL),
         _ if clock <= LAST => Err(EOPNOTSUPP),
-        _ if (clock as i32) < 0 && clock & 3 != 3 => Err(EOPNOTSUPP),
+        _ if (clock as i32) < 0 && !is_device(clock) => Err(EOPNOTSUPP),
         _ => Err(EINVAL),
     }
 }

@@ -232,6 +232,12 @@ fn timer_request(words: &[u64]) -> Result<[u64; 8]> {
     Request::new(words).call(linux_slot::PROC)
 }
 
+/// Does the number stand for a clock behind a descriptor? There are none.
+pub(super) fn is_device(clock: u32) -> bool {
+    const DEVICE: u32 = 3;
+    (clock as i32) < 0 && clock & 7 == DEVICE
+}
+
 pub fn timer_create(f: &mut Frame) -> Result<u64> {
     const SIGNAL: u32 = 0;
     const NONE: u32 = 1;
@@ -249,6 +255,9 @@ pub fn timer_create(f: &mut Frame) -> Result<u64> {
         PROCESS => proc::TIMER_CLOCK_PROCESS,
         THREAD => proc::TIMER_CLOCK_THREAD,
         4..=6 => return Err(EOPNOTSUPP),
+        clock if is_device(clock) => return Err(EOPNOTSUPP),
+        // The timer's place comes before the clock's process.
+        _ if !user::touch(user::range(f.arg(2), 4)?, true) => return Err(EFAULT),
         clock => match own_clock(clock)? {
             THREAD => proc::TIMER_CLOCK_THREAD,
             _ => proc::TIMER_CLOCK_PROCESS,

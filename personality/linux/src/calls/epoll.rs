@@ -30,10 +30,11 @@ pub fn create(f: &mut Frame) -> Result<u64> {
 }
 
 pub fn create1(f: &mut Frame) -> Result<u64> {
-    if f.arg(0) & !o::CLOEXEC != 0 {
+    let flags = f.arg(0) & 0xffff_ffff;
+    if flags & !o::CLOEXEC != 0 {
         return Err(EINVAL);
     }
-    make(f.arg(0))
+    make(flags)
 }
 
 fn make(flags: u64) -> Result<u64> {

@@ -134,6 +134,10 @@ fn create(f: &mut Frame, wish: &Wish) -> Result<u64> {
     if wish.flags & flag::UNSUPPORTED != 0 || wish.signal > 64 {
         return Err(EINVAL);
     }
+    // Handlers are addresses.
+    if wish.flags & (flag::SIGHAND | flag::VM) == flag::SIGHAND {
+        return Err(EINVAL);
+    }
     if wish.flags & flag::SETTLS != 0 && wish.tls >= PERSONALITY {
         return Err(EINVAL);
     }

@@ -97,11 +97,12 @@ pub fn getsid(f: &mut Frame) -> Result<u64> {
 
 pub fn setpgid(f: &mut Frame) -> Result<u64> {
     let (pid, group) = (f.arg(0) as i32, f.arg(1) as i32);
-    if group < 0 {
+    // No group is the process's own.
+    if group < 0 || group == 0 && pid < 0 {
         return Err(EINVAL);
     }
     if pid < 0 {
-        return Err(EINVAL);
+        return Err(ESRCH);
     }
     Request::new(&[proc::SETPGID, pid as u64, group as u64])
         .call(linux_slot::PROC)

@@ -319,9 +319,19 @@ fn gathered(header: &Header, vector: &Vector) -> Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
+/// MSG_CMSG_COMPAT, which the kernel's own callers of 32 bits say: programs may not.
+fn not_compatible(flags: u64) -> Result<u64> {
+    const COMPATIBLE: u64 = 1 << 31;
+    match flags & COMPATIBLE {
+        0 => Ok(flags & 0xffff_ffff),
+        _ => Err(EINVAL),
+    }
+}
+
 pub fn sendmsg(f: &mut Frame) -> Result<u64> {
+    let flags = not_compatible(f.arg(2))?;
     let file = socket_of(f.arg(0))?;
-    send_message(&file, f.arg(1), f.arg(2) & 0xffff_ffff)
+    send_message(&file, f.arg(1), flags)
 }
 
 /// `struct mmsghdr` is a `struct msghdr` and a count.
@@ -329,8 +339,9 @@ const MANY: u64 = 64;
 const COUNT: u64 = 56;
 
 pub fn sendmmsg(f: &mut Frame) -> Result<u64> {
+    let flags = not_compatible(f.arg(3))?;
     let file = socket_of(f.arg(0))?;
-    let (messages, flags) = (f.arg(1), f.arg(3) & 0xffff_ffff);
+    let messages = f.arg(1);
     many(f.arg(2), |at| {
         let address = messages.wrapping_add(MANY * at);
         let count = send_message(&file, address, flags)?;
@@ -360,7 +371,7 @@ const RECEIVED: u64 = msg::PEEK | msg::TRUNC | msg::DONTWAIT | msg::WAITALL;
 
 pub fn recvfrom(f: &mut Frame) -> Result<u64> {
     let file = socket_of(f.arg(0))?;
-    let range = user::range(f.arg(1), f.arg(2))?;
+    let range = user::range(f.arg(1), f.arg(2).min(io::MOST))?;
     let flags = f.arg(3) & 0xffff_ffff;
     if is_internet(&file) {
         if f.arg(4) == 0 && internet::is_read(flags, range.len()) {
@@ -587,17 +598,13 @@ fn give_descriptors(portals: Vec<Passing>, cloexec: bool) -> (Vec<u8>, bool) {
 }
 
 pub fn recvmsg(f: &mut Frame) -> Result<u64> {
+    let flags = not_compatible(f.arg(2))?;
     let file = socket_of(f.arg(0))?;
-    receive_message(&file, f.arg(1), f.arg(2) & 0xffff_ffff)
+    receive_message(&file, f.arg(1), flags)
 }
 
 pub fn recvmmsg(f: &mut Frame) -> Result<u64> {
-    // What the kernel's own callers of 32 bits say.
-    const COMPATIBLE: u64 = 1 << 31;
-    let (messages, mut flags) = (f.arg(1), f.arg(3) & 0xffff_ffff);
-    if flags & COMPATIBLE != 0 {
-        return Err(EINVAL);
-    }
+    let (messages, mut flags) = (f.arg(1), not_compatible(f.arg(3))?);
     let deadline = match f.arg(4) {
         0 => None,
         address => {

@@ -119,6 +119,15 @@ fn after(dirfd: i32, first: &[u8], whole: bool, error: Errno) -> Result<()> {
     Err(error)
 }
 
+/// A name that is one.
+fn filled(name: &mut UserString, address: u64) -> Result<()> {
+    name.fill(address)?;
+    match name.as_bytes() {
+        [] => Err(ENOENT),
+        _ => Ok(()),
+    }
+}
+
 fn rename_names(old: (i32, u64), new: (i32, u64), flags: u64) -> Result<u64> {
     let flags = flags & 0xffff_ffff;
     if flags & !7 != 0 {
@@ -127,8 +136,7 @@ fn rename_names(old: (i32, u64), new: (i32, u64), flags: u64) -> Result<u64> {
     let mut from = UserString::empty();
     let mut to = UserString::empty();
     from.fill(old.1)?;
-    to.fill(new.1)
-        .or_else(|error| after(old.0, from.as_bytes(), false, error))?;
+    filled(&mut to, new.1).or_else(|error| after(old.0, from.as_bytes(), false, error))?;
     two(
         &[fs::RENAME, flags],
         (old.0, from.as_bytes()),
@@ -160,8 +168,7 @@ fn link_names(old: (i32, u64), new: (i32, u64), flags: u64) -> Result<u64> {
     let mut to = UserString::empty();
     from.fill(old.1)?;
     if !from.as_bytes().is_empty() {
-        to.fill(new.1)
-            .or_else(|error| after(old.0, from.as_bytes(), true, error))?;
+        filled(&mut to, new.1).or_else(|error| after(old.0, from.as_bytes(), true, error))?;
     } else if flags & at::EMPTY_PATH != 0 {
         to.fill(new.1)?;
     }
@@ -251,11 +258,12 @@ fn read_link(dirfd: i32, name: u64, buffer: u64, size: u64) -> Result<u64> {
         // The link that O_PATH|O_NOFOLLOW opened.
         let file = super::io::file(dirfd as u64)?;
         let mut answer = Answer::new();
-        let words = send(
-            Request::new(&[fs::READLINK]).path(b""),
-            file.slot(),
-            &mut answer,
-        )?;
+        let request = Request::new(&[fs::READLINK]).path(b"");
+        let words = match file.mode & fs::s::IFMT {
+            fs::s::IFLNK => send(request, file.slot(), &mut answer)?,
+            // No name, and no link either.
+            _ => return Err(ENOENT),
+        };
         answer.filled(words[0]);
         return give(answer.as_bytes());
     }

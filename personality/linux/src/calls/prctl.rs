@@ -2,7 +2,7 @@
 
 use super::seccomp;
 use crate::errno::{Result, EINVAL, EPERM};
-use crate::machine::area::{process, Frame};
+use crate::machine::area::{area, process, Frame};
 use crate::machine::request::Request;
 use crate::machine::user;
 use cairn_abi::layout::linux_slot;
@@ -15,16 +15,24 @@ const GET_DUMPABLE: u64 = 3;
 const SET_DUMPABLE: u64 = 4;
 const SET_NAME: u64 = 15;
 const GET_NAME: u64 = 16;
+const GET_TIMING: u64 = 13;
+const SET_TIMING: u64 = 14;
 const GET_SECCOMP: u64 = 21;
 const SET_SECCOMP: u64 = 22;
+const GET_TSC: u64 = 25;
+const SET_TSC: u64 = 26;
 const SET_TIMERSLACK: u64 = 29;
 const GET_TIMERSLACK: u64 = 30;
 const SET_CHILD_SUBREAPER: u64 = 36;
 const GET_CHILD_SUBREAPER: u64 = 37;
 const SET_NO_NEW_PRIVS: u64 = 38;
 const GET_NO_NEW_PRIVS: u64 = 39;
+const GET_TID_ADDRESS: u64 = 40;
 const SET_MDWE: u64 = 65;
 const GET_MDWE: u64 = 66;
+
+/// PR_TSC_ENABLE.
+const TSC_ENABLE: u32 = 1;
 
 /// → result, what prctl would store through a pointer.
 fn ask(option: u64, argument: u64) -> Result<[u64; 2]> {
@@ -67,6 +75,13 @@ pub fn prctl(f: &mut Frame) -> Result<u64> {
             process().state().no_new_privileges = true;
             ask(option, 1).map(|r| r[0])
         }
+        // As Linux, which accounts by statistics and leaves the time stamp counter to all.
+        GET_TIMING => Ok(0),
+        SET_TIMING if argument == 0 => Ok(0),
+        GET_TSC => user::write(argument, &TSC_ENABLE).map(|()| 0),
+        SET_TSC if argument == u64::from(TSC_ENABLE) => Ok(0),
+        GET_TID_ADDRESS => user::write(argument, &area().clear_tid.get()).map(|()| 0),
+        GET_NO_NEW_PRIVS if (1..5).any(|i| f.arg(i) != 0) => Err(EINVAL),
         GET_NO_NEW_PRIVS => Ok(process().state().no_new_privileges as u64),
         SET_MDWE if (2..5).all(|i| f.arg(i) == 0) => refuse_exec_gain(argument),
         GET_MDWE if (1..5).all(|i| f.arg(i) == 0) => exec_gain(0),

@@ -16,6 +16,8 @@ const LINGER: u64 = 13;
 const PEERCRED: u64 = 17;
 const RCVTIMEO: u64 = 20;
 const SNDTIMEO: u64 = 21;
+/// SO_DEBUG, SO_NO_CHECK, SO_BSDCOMPAT, SO_TIMESTAMP, SO_TIMESTAMPNS: a local socket has them off, and can be told so.
+const OFF: [u64; 5] = [1, 11, 14, 29, 35];
 /// The same with a `time_t` of 64 bits, which it has here anyway.
 const RCVTIMEO_NEW: u64 = 66;
 const SNDTIMEO_NEW: u64 = 67;
@@ -45,12 +47,12 @@ pub fn getsockopt(f: &mut Frame) -> Result<u64> {
         let option = internet_option(f);
         return internet::get_option(&file, option, f.arg(3), f.arg(4)).map(|()| 0);
     }
+    if u64::from(level) != SOL_SOCKET {
+        return Err(EOPNOTSUPP);
+    }
     let length: u32 = user::read(f.arg(4))?;
     if (length as i32) < 0 {
         return Err(EINVAL);
-    }
-    if u64::from(level) != SOL_SOCKET {
-        return Err(EOPNOTSUPP);
     }
     let mut bytes = [0; 16];
     let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
@@ -70,6 +72,7 @@ pub fn getsockopt(f: &mut Frame) -> Result<u64> {
             put(8, &user_space::group((words[2] >> 32) as u32).to_ne_bytes());
             12
         }
+        number if OFF.contains(&number) => 4,
         number => {
             put(0, &(option(&file, number)? as u32).to_ne_bytes());
             4
@@ -82,9 +85,12 @@ pub fn getsockopt(f: &mut Frame) -> Result<u64> {
 }
 
 pub fn setsockopt(f: &mut Frame) -> Result<u64> {
+    let (address, length) = (f.arg(3), f.arg(4) as u32 as i32);
+    if length < 0 {
+        return Err(EINVAL);
+    }
     let file = socket_of(f.arg(0))?;
     let (level, number) = (f.arg(1) as u32, known(f.arg(2) & 0xffff_ffff));
-    let (address, length) = (f.arg(3), f.arg(4) as u32 as i32);
     if is_internet(&file) {
         let option = internet_option(f);
         return internet::set_option(&file, option, address, length).map(|()| 0);
@@ -100,7 +106,10 @@ pub fn setsockopt(f: &mut Frame) -> Result<u64> {
         LINGER => return user::range(address, 8).map(|_| 0),
         RCVTIMEO | SNDTIMEO if length < 16 => return Err(EINVAL),
         RCVTIMEO | SNDTIMEO => timeout(user::read(address)?)?,
-        _ => user::read::<i32>(address)?.max(0) as u64,
+        number => match user::read::<i32>(address)?.max(0) as u64 {
+            0 if OFF.contains(&number) => return Ok(0),
+            value => value,
+        },
     };
     Request::new(&[local::SET_OPTION, number, value])
         .call(file.slot())

@@ -14,6 +14,7 @@ use crate::machine::request::Request;
 use crate::machine::user;
 use crate::path::{self, make_room, scheme, AT_FDCWD};
 use alloc::sync::Arc;
+use cairn_idl::capability::NET_RAW;
 use cairn_idl::fs::{self, o, s};
 use cairn_idl::local::{self, NAME_MAX};
 use cairn_idl::net::{INET, INET6, NETLINK, PACKET};
@@ -112,12 +113,18 @@ pub fn give(slot: u32, flags: u64, kind: u64) -> Result<u32> {
 }
 
 pub fn socketpair(f: &mut Frame) -> Result<u64> {
-    if matches!(f.arg(0) & 0xffff_ffff, INET | INET6 | NETLINK | PACKET) {
-        split(f)?;
-        return Err(EOPNOTSUPP);
+    let (kind, _) = split(f)?;
+    if !user::touch(user::range(f.arg(3), 8)?, true) {
+        return Err(EFAULT);
+    }
+    match f.arg(0) & 0xffff_ffff {
+        NETLINK if !matches!(kind, local::DATAGRAM | RAW) => return Err(ESOCKTNOSUPPORT),
+        PACKET if !process().is_capable(NET_RAW) => return Err(EPERM),
+        PACKET if !matches!(kind, local::DATAGRAM | RAW) => return Err(ESOCKTNOSUPPORT),
+        INET | INET6 | NETLINK | PACKET => return Err(EOPNOTSUPP),
+        _ => {}
     }
     let (kind, flags) = kind_and_flags(f)?;
-    user::range(f.arg(3), 8)?;
     make_room()?;
     let words = [local::PAIR, kind, flags & o::NONBLOCK];
     let words = Request::new(&words).brings(2).call(manager()?)?;

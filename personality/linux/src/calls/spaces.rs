@@ -31,6 +31,8 @@ pub const NEW_CGROUPS: u64 = 0x200_0000;
 pub const ALL: u64 = NEW_MOUNTS | NEW_HOST | NEW_USER | NEW_PIDS | NEW_IPC | NEW_CGROUPS;
 /// CLONE_FS, CLONE_FILES, CLONE_SYSVSEM: processes share none of these but with their threads.
 const OWN_ANYWAY: u64 = 0x200 | 0x400 | 0x4_0000;
+/// CLONE_VM, CLONE_SIGHAND, CLONE_THREAD: who has no other thread has them of its own.
+const ALONE: u64 = 0x100 | 0x800 | 0x1_0000;
 
 /// MS_ flags.
 const NO_SUID: u64 = 2;
@@ -44,7 +46,7 @@ const DETACH: u64 = 2;
 
 pub fn unshare(f: &mut Frame) -> Result<u64> {
     let flags = f.arg(0);
-    if flags & !(ALL | OWN_ANYWAY) != 0 {
+    if flags & !(ALL | OWN_ANYWAY | ALONE) != 0 || flags & ALONE != 0 && !process().is_alone() {
         return Err(EINVAL);
     }
     let flags = flags & ALL;

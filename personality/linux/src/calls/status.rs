@@ -19,6 +19,7 @@ const NO_AUTOMOUNT: u64 = 0x800;
 const STATX_SYNC: u64 = 0x6000;
 /// In the mask of statx.
 const BIRTH: u32 = 0x800;
+const STATX_RESERVED: u64 = 0x8000_0000;
 
 /// The status of an open file.
 pub fn stat_handle(file: &OpenFile) -> Result<Stat> {
@@ -211,10 +212,11 @@ pub fn fstat(f: &mut Frame) -> Result<u64> {
 
 pub fn newfstatat(f: &mut Frame) -> Result<u64> {
     let flags = f.arg(3);
-    if flags & !(at::SYMLINK_NOFOLLOW | at::EMPTY_PATH | NO_AUTOMOUNT) != 0 {
+    if flags & !(at::SYMLINK_NOFOLLOW | at::EMPTY_PATH | NO_AUTOMOUNT | STATX_SYNC) != 0 {
         return Err(EINVAL);
     }
-    stat_to(f.arg(0) as i32, f.arg(1), f.arg(2), flags)
+    // How fresh the answer must be is a question for file systems of a network.
+    stat_to(f.arg(0) as i32, f.arg(1), f.arg(2), flags & !STATX_SYNC)
 }
 
 /// `struct statx` (256 bytes) from `struct stat`: basic statistics, and the birth time if it is there ([`fs::STAT_BIRTH`]).
@@ -260,7 +262,7 @@ fn minor(device: u64) -> u32 {
 pub fn statx(f: &mut Frame) -> Result<u64> {
     let (dirfd, flags, buffer) = (f.arg(0) as i32, f.arg(2) & 0xffff_ffff, f.arg(4));
     let known = at::SYMLINK_NOFOLLOW | at::EMPTY_PATH | NO_AUTOMOUNT | STATX_SYNC;
-    if flags & !known != 0 || flags & STATX_SYNC == STATX_SYNC {
+    if flags & !known != 0 || flags & STATX_SYNC == STATX_SYNC || f.arg(3) & STATX_RESERVED != 0 {
         return Err(EINVAL);
     }
     let birth = match f.arg(3) & u64::from(BIRTH) {

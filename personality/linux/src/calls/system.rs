@@ -145,6 +145,7 @@ pub fn syslog(f: &mut Frame) -> Result<u64> {
 
 pub fn reboot(f: &mut Frame) -> Result<u64> {
     const MAGIC: u64 = 0xfee1_dead;
+    const SECOND_MAGIC: [u64; 4] = [0x2812_1969, 0x0512_1996, 0x1604_1998, 0x2011_2000];
     const CAD_ON: u64 = 0x89ab_cdef;
     const CAD_OFF: u64 = 0;
     const RESTART: u64 = 0x0123_4567;
@@ -154,7 +155,7 @@ pub fn reboot(f: &mut Frame) -> Result<u64> {
     if !process().is_capable(SYS_BOOT) {
         return Err(EPERM);
     }
-    if f.arg(0) & 0xffff_ffff != MAGIC {
+    if f.arg(0) & 0xffff_ffff != MAGIC || !SECOND_MAGIC.contains(&(f.arg(1) & 0xffff_ffff)) {
         return Err(EINVAL);
     }
     let what = match f.arg(2) & 0xffff_ffff {
@@ -183,11 +184,7 @@ pub fn signalfd(f: &mut Frame) -> Result<u64> {
 }
 
 pub fn signalfd4(f: &mut Frame) -> Result<u64> {
-    let flags = f.arg(3);
-    if flags & !(o::CLOEXEC | o::NONBLOCK) != 0 {
-        return Err(EINVAL);
-    }
-    signalfd_with(f, flags)
+    signalfd_with(f, f.arg(3))
 }
 
 fn signalfd_with(f: &Frame, flags: u64) -> Result<u64> {
@@ -195,6 +192,9 @@ fn signalfd_with(f: &Frame, flags: u64) -> Result<u64> {
         return Err(EINVAL);
     }
     let mask: u64 = user::read::<u64>(f.arg(1))? & !UNBLOCKABLE;
+    if flags & 0xffff_ffff & !(o::CLOEXEC | o::NONBLOCK) != 0 {
+        return Err(EINVAL);
+    }
     if f.arg(0) as i32 != -1 {
         let file = super::io::usable(f.arg(0))?;
         if !file.is(event_kind::SIGNALS) {

@@ -4,7 +4,7 @@ use super::descriptors::get_flags;
 use super::io::{access_mode, is_pipe, usable};
 use super::status::stat_handle;
 use crate::descriptors::OpenFile;
-use crate::errno::{Result, EBADF, EINVAL, EISDIR, EPIPE, ESPIPE};
+use crate::errno::{Result, EBADF, EINVAL, EISDIR, EOVERFLOW, EPIPE, ESPIPE};
 use crate::machine::area::Frame;
 use crate::machine::request::Request;
 use crate::machine::user;
@@ -186,6 +186,11 @@ pub fn copy_file_range(f: &mut Frame) -> Result<u64> {
     writable(&to)?;
     if appends(&to)? {
         return Err(EBADF);
+    }
+    for pointer in [f.arg(1), f.arg(3)] {
+        if pointer != 0 && user::read::<u64>(pointer)?.checked_add(f.arg(4)).is_none() {
+            return Err(EOVERFLOW);
+        }
     }
     let mut from = Side::new(from, f.arg(1))?;
     let mut to = Side::new(to, f.arg(3))?;

@@ -25,11 +25,20 @@ const NOWAIT: u64 = 0x0100_0000;
 const KINDS: u64 = 0xe000_0000;
 const RUSAGE_SIZE: u64 = 144;
 
+/// Where resources are to be told. A place that cannot be is noticed once there is something to tell.
 fn rusage(address: u64) -> Result<UserRange> {
     if address == 0 {
         Ok(UserRange::EMPTY)
     } else {
         user::range(address, RUSAGE_SIZE)
+    }
+}
+
+/// What was waited for, if what it used could be told.
+fn told(words: [u64; 8], usage: Result<UserRange>) -> Result<[u64; 8]> {
+    match words[0] {
+        0 => Ok(words),
+        _ => usage.map(|_| words),
     }
 }
 
@@ -54,8 +63,9 @@ pub fn wait4(f: &mut Frame) -> Result<u64> {
         pid if pid < 0 => (P_PGID, -(pid as i64) as u64),
         pid => (P_PID, pid as u64),
     };
-    let usage = rusage(f.arg(3))?;
-    let words = wait(kind, id, options & !KINDS | EXITED, usage)?;
+    let usage = rusage(f.arg(3));
+    let place = usage.unwrap_or(UserRange::EMPTY);
+    let words = told(wait(kind, id, options & !KINDS | EXITED, place)?, usage)?;
     if words[0] != 0 && status != 0 {
         user::write(status, &(words[1] as u32))?;
     }
@@ -63,29 +73,8 @@ pub fn wait4(f: &mut Frame) -> Result<u64> {
 }
 
 pub fn waitid(f: &mut Frame) -> Result<u64> {
-    let (kind, id, info, options) = (f.arg(0), f.arg(1), f.arg(2), f.arg(3) & 0xffff_ffff);
-    let known = NOHANG | STOPPED | EXITED | CONTINUED | NOWAIT | KINDS;
-    if options & !known != 0 || options & (STOPPED | EXITED | CONTINUED) == 0 || kind > P_PIDFD {
-        return Err(EINVAL);
-    }
-    let mut options = options & !KINDS;
-    let mut again = false;
-    let id = match (kind, id as i32) {
-        (P_ALL, _) => 0,
-        (P_PGID, 0) => own_group()?,
-        (P_PIDFD, 0..) => {
-            let (life, nonblocking) = pidfds::life(&*usable(id & 0xffff_ffff)?)?;
-            again = nonblocking && options & NOHANG == 0;
-            if nonblocking {
-                options |= NOHANG;
-            }
-            life
-        }
-        (_, id) if id <= 0 => return Err(EINVAL),
-        (_, id) => id as u64,
-    };
-    let words = match rusage(f.arg(4)).and_then(|usage| wait(kind, id, options, usage)) {
-        Ok(words) if words[0] == 0 && again => return Err(EAGAIN),
+    let info = f.arg(2);
+    let words = match waited(f) {
         Ok(words) => words,
         Err(error) if is_restart(error.value()).is_some() => return Err(error),
         Err(error) => {
@@ -108,6 +97,36 @@ pub fn waitid(f: &mut Frame) -> Result<u64> {
         )?;
     }
     Ok(0)
+}
+
+fn waited(f: &Frame) -> Result<[u64; 8]> {
+    let (kind, id, options) = (f.arg(0), f.arg(1), f.arg(3) & 0xffff_ffff);
+    let known = NOHANG | STOPPED | EXITED | CONTINUED | NOWAIT | KINDS;
+    if options & !known != 0 || options & (STOPPED | EXITED | CONTINUED) == 0 || kind > P_PIDFD {
+        return Err(EINVAL);
+    }
+    let mut options = options & !KINDS;
+    let mut again = false;
+    let id = match (kind, id as i32) {
+        (P_ALL, _) => 0,
+        (P_PGID, 0) => own_group()?,
+        (P_PIDFD, 0..) => {
+            let (life, nonblocking) = pidfds::life(&*usable(id & 0xffff_ffff)?)?;
+            again = nonblocking && options & NOHANG == 0;
+            if nonblocking {
+                options |= NOHANG;
+            }
+            life
+        }
+        (_, id) if id <= 0 => return Err(EINVAL),
+        (_, id) => id as u64,
+    };
+    let usage = rusage(f.arg(4));
+    let words = wait(kind, id, options, usage.unwrap_or(UserRange::EMPTY))?;
+    match words[0] {
+        0 if again => Err(EAGAIN),
+        _ => told(words, usage),
+    }
 }
 
 /// `siginfo_t` of a child; zeroes if none changed.

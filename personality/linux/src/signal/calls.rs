@@ -249,6 +249,8 @@ pub fn sigaltstack(f: &mut Frame) -> Result<u64> {
         }
         let stack = match flags & !SS_AUTODISARM {
             SS_DISABLE => AltStack::default(),
+            // Nothing of nothing changes nothing, which Linux notices first.
+            0 if base == 0 && size == 0 && before.size == 0 => before,
             0 | SS_ONSTACK if size < 2048 => return Err(ENOMEM),
             0 | SS_ONSTACK => AltStack {
                 base,
@@ -361,10 +363,14 @@ pub fn rt_sigqueueinfo(f: &mut Frame) -> Result<u64> {
 
 pub fn rt_tgsigqueueinfo(f: &mut Frame) -> Result<u64> {
     let (code, value) = given_info(f.arg(3))?;
-    if code >= 0 && f.arg(0) as u32 != process().pid() {
+    let to = (f.arg(0), f.arg(1));
+    if to.0 as i32 <= 0 || to.1 as i32 <= 0 {
+        return Err(EINVAL);
+    }
+    // Only to oneself: the thread says who that is.
+    if code >= 0 && to.1 as u32 != area().tid() {
         return Err(EPERM);
     }
-    let to = (f.arg(0), f.arg(1));
     to_thread(f, to, f.arg(2), code, value)
 }
 
