@@ -294,9 +294,33 @@ static void job_control(void) {
     fclose(talk);
 }
 
+/* As sshd, login and mesg do: the terminal becomes somebody's, who opens it and closes it to others. */
+static void give_away(void) {
+    struct stat s;
+    const char *name = ptsname(master);
+    int error = chown(name, 1000, 5) | chmod(name, 0620);
+    stat(name, &s);
+    printf("given away: %d, %o of %u %u\n", error, s.st_mode & 07777, s.st_uid, s.st_gid);
+    for (int user = 1000; user < 1002; user++) {
+        if (fork() == 0) {
+            setgid(user);
+            setuid(user);
+            int own = open(name, O_RDWR | O_NOCTTY);
+            printf("user %d opens it: %d, closes it to others: %d\n", user, own >= 0, chmod(name, 0600));
+            _exit(0);
+        }
+        wait(NULL);
+    }
+    error = fchmod(slave, 0622);
+    fstat(slave, &s);
+    printf("by its descriptor: %d, %o\n", error, s.st_mode & 07777);
+    chown(name, 0, 5);
+}
+
 int main(void) {
     setbuf(stdout, NULL);
     open_pair();
+    give_away();
     lines();
     raw();
     old_settings();

@@ -56,14 +56,14 @@ impl Node {
         }
     }
 
-    pub fn mode(self, slave: bool) -> u32 {
+    /// `own`: the terminal's permissions.
+    pub fn mode(self, own: u32) -> u32 {
         match self {
             Node::Root | Node::Slaves => s::IFDIR | 0o755,
             Node::Multiplexer | Node::Master(_) => s::IFCHR | 0o666,
             Node::Terminal(_, Name::Current) => s::IFCHR | 0o666,
             Node::Terminal(_, Name::Console) => s::IFCHR | 0o600,
-            Node::Terminal(_, Name::Own) if slave => s::IFCHR | 0o620,
-            Node::Terminal(_, Name::Own) => s::IFCHR | 0o600,
+            Node::Terminal(_, Name::Own) => s::IFCHR | own,
         }
     }
 }

@@ -14,7 +14,7 @@ use cairn_idl::errno::*;
 use cairn_idl::fs::{kind, o, poll, Stat};
 use cairn_idl::label;
 use cairn_idl::uart;
-use cairn_resmgr::server::{put, Answer};
+use cairn_resmgr::server::{put, Answer, Change};
 use cairn_resmgr::{
     layout, Context, Data, Dirents, Failure, Handle, Meta, Opened, Readiness, Server,
 };
@@ -474,17 +474,23 @@ impl<W: World> Server for Tty<W> {
     }
 
     fn meta(&mut self, node: Node) -> Answer<Meta> {
-        let (device, uid, gid) = match node {
+        let (device, uid, gid, own) = match node {
             Node::Terminal(index, _) | Node::Master(index) => {
                 let terminal = self.terminal(index)?;
-                (terminal.device, terminal.uid, terminal.gid)
+                let Terminal {
+                    device,
+                    uid,
+                    gid,
+                    mode,
+                    ..
+                } = *terminal;
+                (device, uid, gid, mode)
             }
-            _ => (0, 0, 0),
+            _ => (0, 0, 0, 0),
         };
-        let slave = matches!(node, Node::Terminal(index, _) if index >= self.lines);
         let rdev = node.rdev(device);
         Ok(Meta {
-            mode: node.mode(slave),
+            mode: node.mode(own),
             uid,
             gid,
             ino: match node {
@@ -495,6 +501,21 @@ impl<W: World> Server for Tty<W> {
             size: 0,
             rdev,
         })
+    }
+
+    /// A terminal by its own name is given to who logs in. (Its times are not kept.)
+    fn change(&mut self, _: &mut Context, node: Node, change: &Change) -> Answer<()> {
+        let Node::Terminal(index, Name::Own) = node else {
+            return Err(Failure::Errno(EPERM));
+        };
+        if change.atime.is_some() || change.mtime.is_some() {
+            return Err(Failure::Errno(EPERM));
+        }
+        let terminal = self.terminal(index)?;
+        terminal.mode = change.mode.unwrap_or(terminal.mode);
+        terminal.uid = change.uid.unwrap_or(terminal.uid);
+        terminal.gid = change.gid.unwrap_or(terminal.gid);
+        Ok(())
     }
 
     fn lookup(&mut self, cx: &mut Context, dir: Node, name: &[u8]) -> Answer<Node> {

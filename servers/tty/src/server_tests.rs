@@ -388,6 +388,39 @@ fn pseudo_terminals_live_from_open_to_close() {
     assert!(bench.server.terminals[2].is_none());
 }
 
+/// As sshd and login do: the terminal is the user's, and mesg(1) closes it to others.
+#[test]
+fn a_terminal_is_given_to_who_logs_in() {
+    let mut bench = bench();
+    let master = bench.open(b"ptmx", fs::o::RDWR, 0).unwrap();
+    assert_eq!(ioctl(&mut bench, master, TIOCSPTLCK, &[0; 4], 0).0, 0);
+    let as_user = |bench: &mut Tested, uid| bench.label = cairn_idl::label::make(uid, uid);
+    let open = |bench: &mut Tested, name: &[u8]| {
+        let opened = bench.open(name, fs::o::RDWR | fs::o::NOCTTY, 0);
+        opened.map(|handle| bench.close(handle))
+    };
+    for name in [&b"pts/0"[..], b"ttyS1"] {
+        as_user(&mut bench, 1000);
+        assert_eq!(open(&mut bench, name), Err(-EACCES));
+        assert_eq!(
+            bench.result(0, &[fs::CHOWN, 1000, 5, 0], name),
+            -EPERM,
+            "not by oneself"
+        );
+        as_user(&mut bench, 0);
+        assert_eq!(bench.result(0, &[fs::CHOWN, 1000, 5, 0], name), 0);
+        as_user(&mut bench, 1000);
+        assert_eq!(open(&mut bench, name), Ok(()));
+        assert_eq!(bench.result(0, &[fs::CHMOD, 0o666, 0], name), 0);
+        as_user(&mut bench, 1001);
+        assert_eq!(open(&mut bench, name), Ok(()));
+        assert_eq!(bench.result(0, &[fs::CHMOD, 0o600, 0], name), -EPERM);
+    }
+    as_user(&mut bench, 0);
+    assert_eq!(bench.result(0, &[fs::CHOWN, 1000, 5, 0], b"ptmx"), -EPERM);
+    assert_eq!(bench.result(0, &[fs::CHMOD, 0o666, 0], b"console"), -EPERM);
+}
+
 #[test]
 fn users_leave_pseudo_terminals_to_each_other_and_to_user_0() {
     let mut bench = bench();

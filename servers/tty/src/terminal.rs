@@ -71,8 +71,10 @@ pub struct Terminal {
     pub generation: u32,
     /// Open handles (not of the master).
     pub opens: usize,
+    /// Whose it is, and its permissions: login(1), sshd and mesg(1) change them.
     pub uid: u32,
     pub gid: u32,
+    pub mode: u32,
     /// Monotonic ns of the last input, for VTIME.
     pub last_input: u64,
     /// Received by the driver, not yet taken by the discipline.
@@ -95,7 +97,8 @@ pub enum Reading {
 impl Terminal {
     pub fn new(index: usize, device: u64, line: Line, termios: Termios, size: Size) -> Terminal {
         let mut discipline = Discipline::new(termios);
-        discipline.keeps_output = matches!(line, Line::Master(_));
+        let pseudo = matches!(line, Line::Master(_));
+        discipline.keeps_output = pseudo;
         Terminal {
             discipline,
             index,
@@ -110,6 +113,7 @@ impl Terminal {
             opens: 0,
             uid: 0,
             gid: 0,
+            mode: if pseudo { 0o620 } else { 0o600 },
             last_input: 0,
             pending: Vec::new(),
             more: false,
