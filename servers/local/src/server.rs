@@ -16,7 +16,7 @@ use cairn_idl::local::{self, msg, with, DATAGRAM, NAME_MAX, SEQPACKET, STREAM};
 use cairn_idl::{label, proc};
 use cairn_resmgr::context::socket_label;
 use cairn_resmgr::ring::{Buffers, KEEP};
-use cairn_resmgr::server::Answer;
+use cairn_resmgr::server::{Answer, Change};
 use cairn_resmgr::timeouts::Timeouts;
 use cairn_resmgr::{
     Context, Data, Direct, Failure, Handle, Handles, Later, Leads, Meta, Opened, Readiness, Server,
@@ -881,7 +881,7 @@ impl Server for Sockets {
             Node::Socket(index) => {
                 let socket = self.socket(index)?;
                 Meta {
-                    mode: s::IFSOCK | 0o777,
+                    mode: s::IFSOCK | socket.mode,
                     ino: socket.ino,
                     uid: socket.uid,
                     gid: socket.gid,
@@ -894,6 +894,22 @@ impl Server for Sockets {
                 ..Meta::default()
             },
         })
+    }
+
+    /// (Its times are not kept.)
+    fn change(&mut self, _: &mut Context, node: Node, change: &Change) -> Answer<()> {
+        let times = change.atime.is_some() || change.mtime.is_some();
+        let Node::Socket(index) = node else {
+            return fail(EPERM);
+        };
+        if times {
+            return fail(EPERM);
+        }
+        let socket = self.socket_mut(index)?;
+        socket.mode = change.mode.unwrap_or(socket.mode);
+        socket.uid = change.uid.unwrap_or(socket.uid);
+        socket.gid = change.gid.unwrap_or(socket.gid);
+        Ok(())
     }
 
     fn label(&mut self, node: Node, into: &mut [u8]) -> Option<usize> {

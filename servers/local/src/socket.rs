@@ -31,6 +31,8 @@ pub struct Socket {
     pub ino: u64,
     pub uid: u32,
     pub gid: u32,
+    /// Permissions: those of its name, if it gets one.
+    pub mode: u32,
     /// Who pays for it, and for what it has sent to a peer.
     pub payer: u32,
     pub state: State,
@@ -72,6 +74,7 @@ impl Socket {
             ino,
             uid,
             gid,
+            mode: 0o777,
             payer: uid,
             state: State::Unconnected,
             peer: None,

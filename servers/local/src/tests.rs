@@ -786,3 +786,23 @@ fn sockets_are_listed() {
     }
     assert!(lines == 1004 && turns > 10, "{lines} {turns}");
 }
+
+/// Its permissions are those that its name gets (bind(2)); whoever owns it may change them.
+#[test]
+fn modes_of_a_socket() {
+    let mut b = bench();
+    let fd = socket(&mut b, local::STREAM, 0);
+    let told = |b: &mut Bench<Sockets>| {
+        let answer = b.call(fd, &[fs::STAT, 0], b"", 144).unwrap();
+        let word = |at: usize| u32::from_ne_bytes(answer.data[at..at + 4].try_into().unwrap());
+        [word(24), word(28), word(32)]
+    };
+    assert_eq!(told(&mut b)[0], 0o140777);
+    assert_eq!(b.result(fd, &[fs::CHMOD, 0o600, 0], b""), 0);
+    assert_eq!(b.result(fd, &[fs::CHOWN, 6, 8, 0], b""), -EPERM);
+    b.label = cairn_idl::label::make(0, 0);
+    assert_eq!(b.result(fd, &[fs::CHOWN, 6, 8, 0], b""), 0);
+    assert_eq!(told(&mut b), [0o140600, 6, 8]);
+    b.label = cairn_idl::label::make(7, 7);
+    assert_eq!(b.result(fd, &[fs::CHMOD, 0o666, 0], b""), -EPERM);
+}

@@ -42,7 +42,10 @@ pub struct Pipe {
     pub uid: u32,
     /// Who pays for it: its user, or the group that it was made in.
     pub payer: u32,
+    /// Whose it is by fstat(2), and its permissions: fchown and fchmod change them.
+    pub owner: u32,
     pub gid: u32,
+    pub mode: u32,
     /// It is to be looked at whether the ring's memory can go.
     pub emptied: bool,
 }
@@ -81,7 +84,9 @@ impl Pipe {
             ino,
             uid,
             payer: uid,
+            owner: uid,
             gid,
+            mode: 0o600,
             emptied: false,
         }
     }

@@ -13,7 +13,7 @@ use cairn_idl::fs::{self, o, s, Stat};
 use cairn_idl::label;
 use cairn_resmgr::context::decimal;
 use cairn_resmgr::ring::{Buffers, KEEP};
-use cairn_resmgr::server::Answer;
+use cairn_resmgr::server::{Answer, Change};
 use cairn_resmgr::table::Table;
 use cairn_resmgr::{
     Context, Data, Direct, Failure, Handle, Handles, Later, Meta, Opened, Readiness, Server,
@@ -314,7 +314,7 @@ impl Server for Pipes {
             Node::Pipe(index) | Node::Event(index) => match self.object(index)? {
                 Object::Pipe(pipe) => match &pipe.fifo {
                     Some(fifo) => meta(s::IFIFO | fifo.mode, fifo.ino, fifo.uid, fifo.gid),
-                    None => meta(s::IFIFO | 0o600, pipe.ino, pipe.uid, pipe.gid),
+                    None => meta(s::IFIFO | pipe.mode, pipe.ino, pipe.owner, pipe.gid),
                 },
                 Object::Event(event) => meta(0o600, event.ino, 0, 0),
             },
@@ -342,6 +342,23 @@ impl Server for Pipes {
             at += part.len();
         }
         Some(at)
+    }
+
+    /// Of a pipe without a name: those of FIFOs are their files'. (Its times are not kept.)
+    fn change(&mut self, _: &mut Context, node: Node, change: &Change) -> Answer<()> {
+        let times = change.atime.is_some() || change.mtime.is_some();
+        match node {
+            Node::Pipe(index) if !times => match self.objects.get_mut(index) {
+                Some(Object::Pipe(pipe)) if pipe.fifo.is_none() => {
+                    pipe.mode = change.mode.unwrap_or(pipe.mode);
+                    pipe.owner = change.uid.unwrap_or(pipe.owner);
+                    pipe.gid = change.gid.unwrap_or(pipe.gid);
+                    Ok(())
+                }
+                _ => Err(Failure::Errno(EPERM)),
+            },
+            _ => Err(Failure::Errno(EPERM)),
+        }
     }
 
     fn stat(&mut self, _: &mut Context, node: Node) -> Answer<Stat> {

@@ -788,3 +788,27 @@ fn charges_and_refunds_are_even() {
     }
     assert_eq!((b.server.objects(), b.server.memory()), (0, 0));
 }
+
+/// Mode and owner of a pipe are its own to change, by its owner; what its maker may have as capacity stays the maker's.
+#[test]
+fn a_pipe_is_given_away() {
+    let mut b = bench();
+    become_user(&mut b, 5);
+    let (r, w) = pipe(&mut b, 0);
+    let told = |b: &mut Bench<Pipes>, badge| {
+        let answer = b.call(badge, &[fs::STAT, 0], b"", 144).unwrap();
+        let word = |at: usize| u32::from_ne_bytes(answer.data[at..at + 4].try_into().unwrap());
+        [word(24), word(28), word(32)]
+    };
+    assert_eq!(told(&mut b, r), [0o10600, 5, 5]);
+    assert_eq!(b.result(w, &[fs::CHMOD, 0o640, 0], b""), 0);
+    assert_eq!(b.result(w, &[fs::CHOWN, 6, 6, 0], b""), -EPERM);
+    become_user(&mut b, 7);
+    assert_eq!(b.result(w, &[fs::CHMOD, 0o666, 0], b""), -EPERM);
+    become_user(&mut b, 0);
+    assert_eq!(b.result(r, &[fs::CHOWN, 6, 8, 0], b""), 0);
+    assert_eq!(told(&mut b, w), [0o10640, 6, 8]);
+    assert_eq!(b.result(r, &[fs::UTIMENS, 1, 1, 1, 1, 0], b""), -EPERM);
+    assert_eq!(b.server.capacity_of(6), 0);
+    assert_ne!(b.server.capacity_of(5), 0);
+}

@@ -263,7 +263,9 @@ fn bind_path(file: &OpenFile, path: &[u8]) -> Result<[u64; 8]> {
     };
     let address = Passing(words[7] as u32);
     let umask = u64::from(process().state().umask);
-    let mode = u64::from(MODE) & !umask;
+    // Its own permissions, which fchmod(2) may have made fewer.
+    let own = super::status::stat_handle(file)?.mode;
+    let mode = u64::from(s::IFSOCK | own & 0o7777) & !umask;
     let made = path::walk(AT_FDCWD, path, |start, answer| {
         let request = Request::new(&[fs::MKNOD, mode, 0]).path(&start.rest);
         path::send(request.pass(address.0), start.slot, answer)
