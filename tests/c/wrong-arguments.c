@@ -235,6 +235,7 @@ static void pages(int file) {
     TELL(mincore, at + 1, -4096L, at);
     TELL(mremap, at, 4096L, -1L, 1);
     TELL(mremap, 0x123000L, 4096L, -4096L, 1);
+    TELL(mremap, at, -4096L, 4096L, 1);
     TELL(mmap, 0, 4096L, 1, MAP_PRIVATE | MAP_ANONYMOUS | 0x40000, -1, 0);
     TELL(mmap, 0, 4096L, 1, MAP_PRIVATE | 0x40000, file, 0);
     TELL(mmap, 0, 4096L, 1, 3 | 0x80000, file, 0);
@@ -259,6 +260,10 @@ static void times(void) {
     TELL(utimensat, 99, 0, wrong, 0);
     TELL(timer_create, -1, 0, 0);
     TELL(timer_create, -5, 0, &set);
+    TELL(timer_create, 0, 0, &set);
+    TELL(timer_gettime, set, 0);
+    TELL(clock_nanosleep, -5, 0, &little, 0);
+    TELL(utimensat, AT_FDCWD, "data", -16L, 0x40);
     TELL(clock_settime, -1, 0);
     TELL(sigaltstack, &(long[3]){0}, 0);
     TELL(wait4, -1, 0, WNOHANG, -16L);
@@ -284,6 +289,9 @@ static void more_names(int file, int reads) {
     TELL(listxattr, "data", -16L, 64L);
     int notices = syscall(SYS_inotify_init1, 0);
     TELL(pwrite64, notices, text, 4L, 0L);
+    int event = syscall(SYS_eventfd2, 0, 0);
+    TELL(lseek, event, 5L, SEEK_SET);
+    TELL(fsetxattr, event, "abc", "x", 1L, 0);
 }
 
 /* What belongs to one process, and what sockets are asked. */
@@ -304,12 +312,25 @@ static void single(void) {
     socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair);
     TELL(recvfrom, pair[0], &word, -1L, 0, 0, 0);
     TELL(recvmsg, -1, 0, 1u << 31);
+    TELL(recvmsg, pair[0], (&(struct msghdr){.msg_name = &word, .msg_namelen = -1}), 0);
     TELL(sendmsg, -1, 0, 1u << 31);
     TELL(setsockopt, -1, 1, 2, 0, -1);
     TELL(setsockopt, pair[0], 1, 29, &(int){0}, 4);
     TELL(getsockopt, pair[0], 1, 29, &word, &size);
     TELL(getsockopt, pair[0], 77, 2, 0, 0);
     TELL(fallocate, pair[0], 0, 0L, 16L);
+    /* The permissions of a socket are its name's later; a pipe has some, too. */
+    struct sockaddr_un name = {.sun_family = AF_UNIX, .sun_path = "named"};
+    struct stat its, of_pipe;
+    int alone = socket(AF_UNIX, SOCK_STREAM, 0), ends[2];
+    pipe(ends);
+    TELL(fchmod, alone, 0750);
+    bind(alone, (void *)&name, sizeof name);
+    stat("named", &its);
+    TELL(fchmod, ends[0], 0640);
+    TELL(fchown, ends[1], 5, 6);
+    fstat(ends[0], &of_pipe);
+    printf("socket %o, pipe %o of %u %u\n", its.st_mode & 07777, of_pipe.st_mode & 07777, of_pipe.st_uid, of_pipe.st_gid);
 }
 
 /* Of another user's file: no name of one's own, no attribute, and no other place. */
@@ -319,6 +340,7 @@ static void strangers(void) {
     if (fork() == 0) {
         setuid(1000);
         TELL(link, "data", "own/new");
+        TELL(linkat, open("data", O_RDONLY), "", AT_FDCWD, "own/new", AT_EMPTY_PATH);
         TELL(setxattr, "data", "abc", "x", 1L, 0);
         TELL(rename, "data", "own");
         fflush(stdout);

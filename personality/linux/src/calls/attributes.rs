@@ -211,13 +211,13 @@ fn set_times(dirfd: i32, name: u64, flags: u64, times: [u64; 4]) -> Result<u64> 
 
 pub fn utimensat(f: &mut Frame) -> Result<u64> {
     let flags = f.arg(3);
-    if flags & !(at::SYMLINK_NOFOLLOW | at::EMPTY_PATH) != 0 {
-        return Err(EINVAL);
-    }
     let times = match f.arg(2) {
         0 => [0, NOW, 0, NOW],
         address => user::read::<[u64; 4]>(address)?,
     };
+    if flags & !(at::SYMLINK_NOFOLLOW | at::EMPTY_PATH) != 0 {
+        return Err(EINVAL);
+    }
     let (dirfd, name) = (f.arg(0) as i32, f.arg(1));
     let is_time = |ns| ns < SECOND || ns == NOW || ns == OMIT;
     match is_time(times[1]) && is_time(times[3]) {
@@ -368,6 +368,10 @@ fn xattr(
         let file = super::io::usable(fd)?;
         if file.object.is_some() {
             return Err(EBADF);
+        }
+        // What has no type is no file of anybody's.
+        if file.mode & fs::s::IFMT == 0 && matches!(what, SET | REMOVE) {
+            return Err(EOPNOTSUPP);
         }
         let text = xattr_text(b"", attribute, given)?;
         let mut answer = crate::path::Answer::new();

@@ -152,6 +152,7 @@ pub fn clock_nanosleep(f: &mut Frame) -> Result<u64> {
             return Err(EPERM);
         }
         2..=6 => return Err(EOPNOTSUPP),
+        clock if is_device(clock) => return Err(EOPNOTSUPP),
         _ => {
             let given: [i64; 2] = match clock < 12 || (clock as i32) < 0 {
                 true => user::read(f.arg(2))?,
@@ -335,6 +336,9 @@ pub fn timer_settime(f: &mut Frame) -> Result<u64> {
 pub fn timer_gettime(f: &mut Frame) -> Result<u64> {
     let (id, _) = clock_of(f.arg(0) & 0xffff_ffff);
     let words = timer_request(&[proc::TIMER, TimerOp::Get.word(), id])?;
+    if f.arg(1) == 0 {
+        return Err(EFAULT);
+    }
     write_timer(f.arg(1), &words)
 }
 

@@ -710,9 +710,7 @@ pub fn lseek(f: &mut Frame) -> Result<u64> {
         return Err(EINVAL);
     }
     // Their position is 0, wherever it is moved. (That of a process has none.)
-    const STAY: u64 =
-        event_kind::SET | event_kind::TIMER | event_kind::SIGNALS | event_kind::NOTICES;
-    if file.is(STAY) {
+    if file.mode & fs::s::IFMT == 0 && !file.is(event_kind::PROCESS) {
         return Ok(0);
     }
     if let Some(result) = frames::seek(&file, f.arg(1), whence) {

@@ -236,8 +236,11 @@ pub fn mremap(f: &mut Frame) -> Result<u64> {
     if !old.is_multiple_of(PAGE) || wrapped_pages(new_length) == 0 {
         return Err(EINVAL);
     }
-    // Nothing is mapped up there.
-    let old_length = own_range(old, old_length).map_err(|_| EFAULT)?;
+    let old_length =
+        own_range(old, old_length).map_err(|_| match memory::advise(old, PAGE, 0) {
+            Ok(()) => EINVAL,
+            Err(_) => EFAULT,
+        })?;
     let new_length = memory::pages_up(new_length).or_else(|error| {
         // Something to be made longer comes first.
         memory::advise(old, old_length, 0).map_err(|_| EFAULT)?;

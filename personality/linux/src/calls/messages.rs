@@ -121,6 +121,9 @@ pub(super) struct Header {
 fn header(address: u64) -> Result<Header> {
     let [name, name_length, pieces, count, control, control_length, _] =
         user::read::<[u64; 7]>(address)?;
+    if name != 0 && (name_length as u32 as i32) < 0 {
+        return Err(EINVAL);
+    }
     if count > PIECES_MAX {
         return Err(EMSGSIZE);
     }

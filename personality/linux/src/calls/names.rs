@@ -10,6 +10,7 @@ use crate::machine::user::{self, UserString};
 use crate::path::{self, send, walk, walk_two, Answer, Start, AT_FDCWD};
 use crate::prefix::Own;
 use alloc::vec::Vec;
+use cairn_idl::capability::DAC_READ_SEARCH;
 use cairn_idl::fs::{self, at, o, PATH_MAX};
 
 fn one(dirfd: i32, name: u64, words: &[u64]) -> Result<u64> {
@@ -163,6 +164,10 @@ pub fn renameat2(f: &mut Frame) -> Result<u64> {
 fn link_names(old: (i32, u64), new: (i32, u64), flags: u64) -> Result<u64> {
     if flags & !(at::SYMLINK_FOLLOW | at::EMPTY_PATH) != 0 {
         return Err(EINVAL);
+    }
+    // Whoever holds a file open need not have the right to its folder.
+    if flags & at::EMPTY_PATH != 0 && !process().is_capable(DAC_READ_SEARCH) {
+        return Err(ENOENT);
     }
     let mut from = UserString::empty();
     let mut to = UserString::empty();
