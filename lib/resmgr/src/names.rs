@@ -215,6 +215,10 @@ impl<S: Server> Core<S> {
         if !cx.has(label::ACCESS) {
             return fail(EPERM);
         }
+        // Nothing leads out of a root, and where a file lies its handle does not say.
+        if self.root(server, cx.request.badge).is_some() {
+            return fail(ESTALE);
+        }
         let mut bytes = [0; HANDLE_MAX];
         let inline = inline_path(cx.request);
         let length = inline.unwrap_or(cx.request.out_len);

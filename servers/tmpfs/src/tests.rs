@@ -1671,8 +1671,12 @@ fn one_of_mount_keeps_to_its_size_and_number_of_nodes_and_ends() {
 }
 
 fn by_handle(b: &mut Fs, handle: &[u8]) -> Result<u64, i64> {
+    by_handle_in(b, 0, handle)
+}
+
+fn by_handle_in(b: &mut Fs, place: u64, handle: &[u8]) -> Result<u64, i64> {
     let words = [fs::OPEN, o::RDONLY | fs::BY_HANDLE, 0];
-    let answer = b.call(0, &words, handle, 0).unwrap();
+    let answer = b.call(place, &words, handle, 0).unwrap();
     match answer.minted.first() {
         Some(&badge) => Ok(badge),
         None => Err(answer.result()),
@@ -1695,6 +1699,15 @@ fn a_handle_names_a_file_until_it_has_no_name() {
     assert_eq!(rename(&mut b, b"a", b"b", 0), 0);
     let again = by_handle(&mut b, handle).unwrap();
     assert_eq!(read_at(&mut b, again, 0, 9), b"text");
+    // Nothing leads out of a root.
+    assert_eq!(b.result(0, &[fs::MKDIR, 0o755], b"d"), 0);
+    let below = |b: &mut Fs, rooted| {
+        let words = [fs::OPEN, o::DIRECTORY, rooted];
+        b.call(0, &words, b"d", 0).unwrap().minted[0]
+    };
+    let (free, rooted) = (below(&mut b, 0), below(&mut b, fs::ROOTED));
+    assert!(by_handle_in(&mut b, free, handle).is_ok());
+    assert_eq!(by_handle_in(&mut b, rooted, handle), Err(-ESTALE));
     // Who opens it so is looked at no further than who opens it by its name, but must be one who may pass all folders.
     b.label = cairn_idl::label::make(1000, 1000);
     assert_eq!(by_handle(&mut b, handle), Err(-EPERM));
