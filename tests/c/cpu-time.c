@@ -31,6 +31,13 @@ static void *sleep_long(void *unused) {
     usleep(300000);
     return NULL;
 }
+static volatile int over;
+static void *work_on(void *unused) {
+    (void)unused;
+    while (!over) {
+    }
+    return NULL;
+}
 static const char *when(long long ms, long long least) { return ms < least ? "too early" : ms > least + 3000 ? "too late" : "in time"; }
 
 int main(void) {
@@ -98,6 +105,18 @@ int main(void) {
     printf("long ago: %s\n", when(work_until(SIGUSR1), 0));
     timer_delete(timer);
     pthread_join(other, NULL);
+
+    /* A sleep on the process's clock is over when others have worked so long. */
+    struct timespec span = {0, 60000000}, past = {0, 1};
+    pthread_create(&other, NULL, work_on, NULL);
+    long long from = now(CLOCK_PROCESS_CPUTIME_ID);
+    int slept = clock_nanosleep(CLOCK_PROCESS_CPUTIME_ID, 0, &span, NULL);
+    printf("slept %d, %s\n", slept, when((now(CLOCK_PROCESS_CPUTIME_ID) - from) / 1000000, 60));
+    over = 1;
+    pthread_join(other, NULL);
+    printf("past %d\n", clock_nanosleep(CLOCK_PROCESS_CPUTIME_ID, TIMER_ABSTIME, &past, NULL));
+    pthread_getcpuclockid(pthread_self(), &clock);
+    printf("own thread: %s\n", strerror(clock_nanosleep(clock, 0, &span, NULL)));
 
     if (fork() == 0) {
         struct rlimit limit = {1, 2};

@@ -1066,14 +1066,15 @@ impl<O: Outside> Ipc<O> {
         let [_, flags, mode, most, size, ..] = cx.request.words;
         let space = self.space(cx.request.badge);
         let name = self.name(cx)?;
+        handles.room(cx, 1)?;
+        let there = self.posix.with_name(space, name.clone());
         let (receives, sends) = match flags & o::ACCMODE {
             o::RDONLY => (true, false),
             o::WRONLY => (false, true),
             o::RDWR => (true, true),
+            _ if there.is_none() && flags & o::CREAT == 0 => return fail(ENOENT),
             _ => return fail(EINVAL),
         };
-        handles.room(cx, 1)?;
-        let there = self.posix.with_name(space, name.clone());
         let at = match there {
             Some(_) if flags & (o::CREAT | o::EXCL) == o::CREAT | o::EXCL => return fail(EEXIST),
             Some(at) => {

@@ -140,8 +140,40 @@ pub fn nanosleep(f: &mut Frame) -> Result<u64> {
     sleep_for(f, ns, f.arg(1))
 }
 
+/// clock_nanosleep(2), timerfd_settime(2): the time is absolute.
+const ABSOLUTE: u64 = 1;
+
+/// A sleep until the process has used so much processor time. It is looked at as timers of it are.
+fn sleep_processor_time(f: &Frame) -> Result<u64> {
+    const LOOK: u64 = SECOND / 250;
+    /// So many threads at most use it at once.
+    const CORES: u64 = 8;
+    let (absolute, left) = (f.arg(1) & ABSOLUTE != 0, f.arg(3));
+    let given = time::read_timespec(f.arg(2))?;
+    let used = read_clock(PROCESS)?;
+    let target = match absolute {
+        true => given,
+        false => area().deadline(f.rip, used.saturating_add(given)),
+    };
+    loop {
+        let rest = target.saturating_sub(read_clock(PROCESS)?);
+        if rest == 0 {
+            return Ok(0);
+        }
+        let look = (rest / CORES).max(LOOK);
+        if let Err(error) = sleep(time::now().saturating_add(look), 0) {
+            if error == RESTART_NO_HANDLER && !absolute {
+                area().again.set((f.rip, target));
+                if left != 0 {
+                    time::write_timespec(left, rest)?;
+                }
+            }
+            return Err(error);
+        }
+    }
+}
+
 pub fn clock_nanosleep(f: &mut Frame) -> Result<u64> {
-    const ABSOLUTE: u64 = 1;
     let (clock, flags, left) = (f.arg(0) as u32, f.arg(1), f.arg(3));
     match clock {
         0 | 1 | 7 | 11 => {}
@@ -151,16 +183,21 @@ pub fn clock_nanosleep(f: &mut Frame) -> Result<u64> {
             time::read_timespec(f.arg(2))?;
             return Err(EPERM);
         }
-        2..=6 => return Err(EOPNOTSUPP),
+        PROCESS => return sleep_processor_time(f),
+        3..=6 => return Err(EOPNOTSUPP),
         clock if is_device(clock) => return Err(EOPNOTSUPP),
         _ => {
-            let given: [i64; 2] = match clock < 12 || (clock as i32) < 0 {
-                true => user::read(f.arg(2))?,
-                false => return Err(EINVAL),
+            if (clock as i32) >= 0 && clock >= 12 {
+                return Err(EINVAL);
+            }
+            let [seconds, ns]: [i64; 2] = user::read(f.arg(2))?;
+            let own = own_clock(clock)?;
+            time::timespec(seconds, ns)?;
+            return match own {
+                PROCESS => sleep_processor_time(f),
+                // It would never be over.
+                _ => Err(EINVAL),
             };
-            own_clock(clock)?;
-            time::timespec(given[0], given[1])?;
-            return Err(EOPNOTSUPP);
         }
     }
     let given = time::read_timespec(f.arg(2))?;
@@ -385,7 +422,6 @@ fn timerfd(argument: u64) -> Result<Arc<OpenFile>> {
 }
 
 pub fn timerfd_settime(f: &mut Frame) -> Result<u64> {
-    const ABSOLUTE: u64 = 1;
     const CANCEL_ON_SET: u64 = 2;
     let interval = time::read_timespec(f.arg(2))?;
     let value = time::read_timespec(f.arg(2).wrapping_add(16))?;

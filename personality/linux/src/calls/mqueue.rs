@@ -28,13 +28,14 @@ fn name(address: u64) -> Result<UserString> {
 
 pub fn mq_open(f: &mut Frame) -> Result<u64> {
     let (flags, mode) = (f.arg(1) as u32 as u64, f.arg(2));
-    let (most, size) = match (flags & o::CREAT != 0, f.arg(3)) {
-        (false, _) | (_, 0) => (u64::MAX, 0),
-        (true, address) => {
-            let [_, most, size, ..] = user::read::<Attributes>(address)?;
-            // What is negative is too much, or too little.
-            (most.max(0) as u64, size.max(0) as u64)
-        }
+    let attributes = match f.arg(3) {
+        0 => None,
+        address => Some(user::read::<Attributes>(address)?),
+    };
+    let (most, size) = match attributes.filter(|_| flags & o::CREAT != 0) {
+        None => (u64::MAX, 0),
+        // What is negative is too much, or too little.
+        Some([_, most, size, ..]) => (most.max(0) as u64, size.max(0) as u64),
     };
     let name = name(f.arg(0))?;
     process().state().files.check_room()?;
@@ -116,6 +117,9 @@ pub fn mq_getsetattr(f: &mut Frame) -> Result<u64> {
         0 => None,
         address => Some(user::read::<Attributes>(address)?[0] as u64),
     };
+    if wished.is_some_and(|flags| flags & !o::NONBLOCK != 0) {
+        return Err(EINVAL);
+    }
     let file = queue(f.arg(0))?;
     let words = [ipc::MQ_ATTR, wished.is_some() as u64, wished.unwrap_or(0)];
     let words = Request::new(&words).call(file.slot())?;
