@@ -289,6 +289,9 @@ impl System for Fake {
         into.fill(7);
         Ok(into.len())
     }
+    fn shared_key(&mut self, _: Id, address: u64) -> Option<u64> {
+        Some(address)
+    }
     fn write_for_tracer(&mut self, _: Id, address: u64, bytes: &[u8]) -> Result<usize, Errno> {
         self.written.push((address, bytes.to_vec()));
         Ok(bytes.len())

@@ -105,7 +105,7 @@ impl<S: System> Manager<S> {
         }
     }
 
-    fn futex_wake(&mut self, key: u64, count: u64, bits: u32) -> u64 {
+    pub(crate) fn futex_wake(&mut self, key: u64, count: u64, bits: u32) -> u64 {
         self.futexes.wakes += 1;
         self.prefixes.page().publish_wakes(self.futexes.wakes);
         let mut woken = 0;

@@ -37,6 +37,7 @@ mod prefix;
 mod priority;
 mod process;
 mod report;
+mod robust;
 mod set_id;
 mod settings;
 mod signal;

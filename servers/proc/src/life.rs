@@ -389,6 +389,7 @@ impl<S: System> Manager<S> {
         let domain = self.processes[slot].domain;
         self.processes[slot].cpu += self.system.cpu(domain);
         self.cancel_timers(slot);
+        self.release_robust(slot, status);
         self.trace_process_ends(slot, status);
         self.forget_threads(slot);
         self.domains.clear(domain.id, slot);

@@ -367,6 +367,11 @@ impl System for Native {
         self.ask(message).map(|words| words[0] as usize)
     }
 
+    fn shared_key(&mut self, id: Id, address: u64) -> Option<u64> {
+        let words = self.ask(Message::new(&[vm::IDENTITY_OF, id.into(), address]));
+        words.ok().filter(|w| w[0] == 1).map(|w| w[1])
+    }
+
     fn write_for_tracer(&mut self, id: Id, address: u64, bytes: &[u8]) -> Result<usize, Errno> {
         let message = Message::new(&[vm::WRITE_INTO, id.into(), address, 1]).out(bytes);
         self.ask(message).map(|words| words[0] as usize)

@@ -206,6 +206,8 @@ pub trait System {
     fn read_from(&mut self, domain: Id, address: u64, into: &mut [u8]) -> Result<usize, Errno>;
     /// The same, written, where a tracer may.
     fn write_for_tracer(&mut self, domain: Id, address: u64, bytes: &[u8]) -> Result<usize, Errno>;
+    /// What names a byte of a domain that others may have as well (a futex's key).
+    fn shared_key(&mut self, domain: Id, address: u64) -> Option<u64>;
     /// The portals of one domain become another's as well, in the same slots: all that can be inherited, or of these those whose bit is set.
     fn copy_table(&mut self, from: Domain, to: Domain, slots: Option<&Slots>) -> Result<(), Errno>;
     /// A copy of one of the manager's portals into a slot of the domain.

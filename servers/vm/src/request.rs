@@ -142,6 +142,7 @@ impl<N: Nucleus> Vm<N> {
             | vm::ACCOUNT_LIMIT
             | vm::GROUP
             | vm::OOM_ADJUST
+            | vm::IDENTITY_OF
                 if !may(r.badge, w[0]) =>
             {
                 Err(EPERM)
@@ -171,6 +172,10 @@ impl<N: Nucleus> Vm<N> {
             vm::READ_FROM => self
                 .of(w[1])
                 .and_then(|index| self.read_from(r, index, w[2])),
+            vm::IDENTITY_OF => match self.of(w[1]).and_then(|index| self.identity(index, w[2])) {
+                Ok(answer) => return Some(answer),
+                Err(errno) => Err(errno),
+            },
             vm::MORE_OBJECTS => self.more_objects(w[1]),
             vm::GROW_TABLE => self.grow_table(w[1] as Id),
             vm::WATCH_EXHAUSTED if r.portals == 1 => {

@@ -48,6 +48,7 @@ const AUXILIARY: usize = 512;
 pub fn die(f: &mut Frame, info: &Info) -> ! {
     let left = rules::dumps(info.signal) && dump(f, info).is_ok();
     let status = u64::from(info.signal & 0x7f);
+    super::futex::release_robust_list();
     exit::end(if left { status | DUMPED } else { status })
 }
 

@@ -285,6 +285,10 @@ fn pass_point_of_no_return(
     text.extend_from_slice(name);
     super::mqueue::leaving();
     let (area, process) = (area(), process());
+    let robust = area.robust_list.get();
+    super::futex::release_robust_list();
+    // (If the old program goes on, it has its list still.)
+    area.robust_list.set(robust);
     let arena = area.arena.get();
     // Who lives in an arena needs nothing else of the personality's memory.
     let (first, end) = match arena {
@@ -434,7 +438,7 @@ fn settle(exe: Vec<u8>, name: &[u8], traced: bool) {
     area::set_fs_base(0);
     area.reset_fpu();
     area.clear_tid.set(0);
-    area.robust_list.set((0, 0));
+    area.robust_list.set(0);
     {
         let mut signals = area.signals.borrow_mut();
         signals.alternate = AltStack::default();

@@ -29,6 +29,7 @@ pub fn exit_group(f: &mut Frame) -> Result<u64> {
         // With the first process the machine ends.
         super::io::close_disks();
     }
+    futex::release_robust_list();
     end((f.arg(0) & 0xff) << 8)
 }
 
@@ -51,13 +52,13 @@ pub fn leave(code: u64) -> ! {
             .push((area.me, area.peer.nucleus.load(Ordering::Relaxed)));
     }
     drop(state);
+    futex::release_robust_list();
     if last {
         end(code << 8);
     }
     if area.is_traced() {
         crate::trace::ending(code << 8);
     }
-    futex::release_robust_list(area.robust_list.get().0);
     let clear = area.clear_tid.get();
     if clear != 0 && user::write(clear, &0u32).is_ok() {
         futex::wake(clear, 1, u32::MAX);

@@ -449,7 +449,7 @@ pub fn child_main(told: u64) {
     }
     let tid = area.tid();
     area.clear_tid.set(0);
-    area.robust_list.set((0, 0));
+    area.robust_list.set(0);
     if birth.flags & flag::CHILD_CLEARTID != 0 {
         area.clear_tid.set(birth.child_tid);
     }

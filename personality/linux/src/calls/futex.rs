@@ -16,6 +16,7 @@ use alloc::vec::Vec;
 use cairn_abi::layout::{linux_slot, PAGE};
 use cairn_abi::service::current;
 use cairn_abi::Error;
+use cairn_idl::proc::{LOCK_OWNER, LOCK_OWNER_DIED, LOCK_WAITERS};
 use cairn_idl::{proc, vm};
 use core::sync::atomic::Ordering;
 
@@ -34,12 +35,15 @@ const WAKE_BITSET: u64 = 10;
 const LOCK_PI2: u64 = 13;
 
 pub fn futex(f: &mut Frame) -> Result<u64> {
-    let (address, operation, value) = (f.arg(0), f.arg(1), f.arg(2) as u32);
+    let (address, operation, value) = (f.arg(0), f.arg(1) & 0xffff_ffff, f.arg(2) as u32);
     let (timeout, second, third) = (f.arg(3), f.arg(4), f.arg(5) as u32);
+    let plain = operation & !(PRIVATE | CLOCK_REALTIME);
+    if plain > LOCK_PI2 {
+        return Err(ENOSYS);
+    }
     if !address.is_multiple_of(4) {
         return Err(EINVAL);
     }
-    let plain = operation & !(PRIVATE | CLOCK_REALTIME);
     let clocked = matches!(plain, WAIT_BITSET | LOCK_PI2);
     if operation & CLOCK_REALTIME != 0 && !clocked {
         return Err(ENOSYS);
@@ -405,27 +409,31 @@ fn wake_with_operation(
     Ok(woken)
 }
 
+/// Bytes of `struct robust_list_head`.
+const ROBUST_HEAD: u64 = 24;
+
 pub fn set_robust_list(f: &mut Frame) -> Result<u64> {
-    if f.arg(1) != 24 {
+    if f.arg(1) != ROBUST_HEAD {
         return Err(EINVAL);
     }
-    area().robust_list.set((f.arg(0), f.arg(1)));
+    area().robust_list.set(f.arg(0));
     Ok(0)
 }
 
 pub fn get_robust_list(f: &mut Frame) -> Result<u64> {
-    let (head, length) = area().robust_list.get();
+    let head = area().robust_list.get();
     if f.arg(0) != 0 && f.arg(0) as u32 != area().tid() {
         super::scheduling::exists(f.arg(0)).map_err(|_| ESRCH)?;
         return Err(crate::errno::EPERM);
     }
     user::write(f.arg(1), &head)?;
-    user::write(f.arg(2), &length)?;
+    user::write(f.arg(2), &ROBUST_HEAD)?;
     Ok(0)
 }
 
-/// A thread ends: the mutexes on its robust list get the mark that their owner died (Documentation/locking/robust-futex-ABI).
-pub fn release_robust_list(head: u64) {
+/// The thread, its program or its process ends: the mutexes on its robust list get the mark that their owner died (Documentation/locking/robust-futex-ABI).
+pub fn release_robust_list() {
+    let head = area().robust_list.replace(0);
     if head == 0 {
         return;
     }
@@ -449,17 +457,18 @@ pub fn release_robust_list(head: u64) {
 }
 
 fn owner_died(entry: u64, offset: u64) {
-    const OWNER_DIED: u32 = 0x4000_0000;
-    const WAITERS: u32 = 0x8000_0000;
-    const TID: u32 = 0x3fff_ffff;
     let word = (entry & !1).wrapping_add(offset);
     let Ok(old) = user::read::<u32>(word) else {
         return;
     };
-    if old & TID == area().tid() {
-        let new = old & WAITERS | OWNER_DIED;
-        if user::compare_exchange(word, old, new).is_ok() && old & WAITERS != 0 {
+    if old & LOCK_OWNER == area().tid() {
+        let new = old & LOCK_WAITERS | LOCK_OWNER_DIED;
+        if user::compare_exchange(word, old, new) == Ok(old) && old & LOCK_WAITERS != 0 {
+            // Whoever waits may do so in this process or, if others have the page, in `proc`.
             wake(word, 1, u32::MAX);
+            if let Ok(Some(key)) = identity(word) {
+                let _ = wake_word((word, Some(key)), 1, u32::MAX);
+            }
         }
     }
 }

@@ -14,13 +14,11 @@ use crate::signal::deliver;
 use cairn_abi::layout::linux_slot;
 use cairn_abi::service::{current, semaphore, AUTO};
 use cairn_abi::Error;
+use cairn_idl::proc::{LOCK_OWNER, LOCK_OWNER_DIED, LOCK_WAITERS};
 use core::sync::atomic::Ordering;
 
-const WAITERS: u32 = 0x8000_0000;
-const OWNER_DIED: u32 = 0x4000_0000;
-const TID: u32 = 0x3fff_ffff;
 /// No thread has this id. (All ones is a C library's sign of a mutex that cannot be recovered.)
-const NOBODY: u32 = TID - 1;
+const NOBODY: u32 = LOCK_OWNER - 1;
 
 /// FUTEX_LOCK_PI, FUTEX_LOCK_PI2; `wait` is false for FUTEX_TRYLOCK_PI.
 pub fn lock(address: u64, deadline: Option<u64>, wait: bool) -> Result<u64> {
@@ -30,12 +28,12 @@ pub fn lock(address: u64, deadline: Option<u64>, wait: bool) -> Result<u64> {
     let slot = loop {
         let mut futexes = process().futexes.lock();
         let word = user::word(address)?;
-        if word & TID == tid {
+        if word & LOCK_OWNER == tid {
             return Err(EDEADLK);
         }
         let contended = futexes.contended(address);
-        if word & TID == 0 && contended.is_none() {
-            let new = word & OWNER_DIED | tid;
+        if word & LOCK_OWNER == 0 && contended.is_none() {
+            let new = word & LOCK_OWNER_DIED | tid;
             if user::compare_exchange(address, word, new)? == word {
                 return Ok(0);
             }
@@ -49,8 +47,8 @@ pub fn lock(address: u64, deadline: Option<u64>, wait: bool) -> Result<u64> {
             break slot;
         }
         match owner {
-            Some((of, thread)) if of == word & TID => {
-                if user::compare_exchange(address, word, word | WAITERS)? == word {
+            Some((of, thread)) if of == word & LOCK_OWNER => {
+                if user::compare_exchange(address, word, word | LOCK_WAITERS)? == word {
                     let slot = make_mutex(thread)?;
                     futexes.join(address, slot);
                     break slot;
@@ -59,7 +57,7 @@ pub fn lock(address: u64, deadline: Option<u64>, wait: bool) -> Result<u64> {
             // Threads come before futexes in the order of locks.
             _ => {
                 drop(futexes);
-                owner = Some((word & TID, nucleus_thread(word & TID)?));
+                owner = Some((word & LOCK_OWNER, nucleus_thread(word & LOCK_OWNER)?));
             }
         }
     };
@@ -71,7 +69,7 @@ pub fn lock(address: u64, deadline: Option<u64>, wait: bool) -> Result<u64> {
         Err(error) => {
             // Given back to nobody, and the last who could have had it does not want it.
             if left == 0 {
-                let _ = replace(address, |word| (word & TID == NOBODY).then_some(0));
+                let _ = replace(address, |word| (word & LOCK_OWNER == NOBODY).then_some(0));
             }
             Err(error)
         }
@@ -103,8 +101,12 @@ fn take(slot: u32, deadline: Option<u64>) -> Result<bool> {
 /// This thread has the mutex: the word says so.
 fn own(address: u64, tid: u32, others: bool, died: bool) -> Result<u64> {
     replace(address, |word| {
-        let waiters = if others { WAITERS } else { 0 };
-        let died = if died { OWNER_DIED } else { word & OWNER_DIED };
+        let waiters = if others { LOCK_WAITERS } else { 0 };
+        let died = if died {
+            LOCK_OWNER_DIED
+        } else {
+            word & LOCK_OWNER_DIED
+        };
         Some(tid | waiters | died)
     })?;
     Ok(0)
@@ -160,15 +162,15 @@ pub fn unlock(address: u64) -> Result<u64> {
     let tid = area().tid();
     let mut futexes = process().futexes.lock();
     let word = user::word(address)?;
-    if word & TID != tid {
+    if word & LOCK_OWNER != tid {
         return Err(EPERM);
     }
     let Some(slot) = futexes.contended(address) else {
-        replace(address, |word| (word & TID == tid).then_some(0))?;
+        replace(address, |word| (word & LOCK_OWNER == tid).then_some(0))?;
         return Ok(0);
     };
-    let given = WAITERS | NOBODY;
-    replace(address, |word| (word & TID == tid).then_some(given))?;
+    let given = LOCK_WAITERS | NOBODY;
+    replace(address, |word| (word & LOCK_OWNER == tid).then_some(given))?;
     futexes.join(address, slot);
     // Whoever gets it may be more important and wants the table at once.
     drop(futexes);
@@ -177,7 +179,9 @@ pub fn unlock(address: u64) -> Result<u64> {
     let left = futexes.leave(address);
     if result.is_err() {
         // The word lied: the nucleus knows another owner.
-        replace(address, |word| (word == given).then_some(tid | WAITERS))?;
+        replace(address, |word| {
+            (word == given).then_some(tid | LOCK_WAITERS)
+        })?;
     } else if left == 0 {
         replace(address, |word| (word == given).then_some(0))?;
     }

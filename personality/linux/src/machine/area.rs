@@ -144,6 +144,8 @@ pub struct ThreadArea {
     pub upcall_held: AtomicU32,
     /// [`Process::listed_files`]
     files: u64,
+    /// Head of the robust list (set_robust_list(2)), or 0.
+    pub robust_list: Cell<u64>,
     /// The block that this area is the top of.
     block: u64,
     /// What other threads know of this one.
@@ -152,7 +154,6 @@ pub struct ThreadArea {
     pub signals: RefCell<ThreadSignals>,
     /// `set_tid_address`, CLONE_CHILD_CLEARTID.
     pub clear_tid: Cell<u64>,
-    pub robust_list: Cell<(u64, u64)>,
     /// What this thread polls again and again.
     pub poll_set: Cell<PollSet>,
     /// What `vm` said of pages with shared futexes.
@@ -182,6 +183,10 @@ const _: () =
     assert!(core::mem::offset_of!(ThreadArea, frame) as u64 == cairn_idl::proc::THREAD_FRAME);
 const _: () =
     assert!(core::mem::offset_of!(ThreadArea, files) as u64 == cairn_idl::proc::THREAD_FILES);
+const _: () = assert!(core::mem::offset_of!(ThreadArea, tid) as u64 == cairn_idl::proc::THREAD_TID);
+const _: () = assert!(
+    core::mem::offset_of!(ThreadArea, robust_list) as u64 == cairn_idl::proc::THREAD_ROBUST
+);
 const _: () = assert!(core::mem::offset_of!(Frame, number) == 15 * 8);
 const _: () = assert!(core::mem::offset_of!(Frame, rsp) == 20 * 8);
 
@@ -346,12 +351,12 @@ impl ThreadArea {
             tid: AtomicU32::new(0),
             upcall_held: AtomicU32::new(0),
             files: process.listed_files(),
+            robust_list: Cell::new(0),
             block,
             peer: Arc::default(),
             exception: Cell::new(None),
             signals: RefCell::new(ThreadSignals::default()),
             clear_tid: Cell::new(0),
-            robust_list: Cell::new((0, 0)),
             poll_set: Cell::default(),
             identities: Default::default(),
             realtime: Cell::new((0, 0)),

@@ -313,6 +313,52 @@ fn futexes_wake_by_real_time_priority() {
     }
 }
 
+const AREA: u64 = 0x10_0000;
+const HEAD: u64 = 0x20_0000;
+const MUTEX: u64 = 0x30_0000;
+const WORD: u64 = MUTEX + 32;
+
+/// Memory of a thread that has a robust list with a mutex, whose word this is, and another entry behind it.
+fn robust(w: &mut World, tid: u64, word: u32, next: u64) {
+    let mut area = vec![0; (THREAD_ROBUST + 8 - THREAD_TID) as usize];
+    area[..4].copy_from_slice(&(tid as u32).to_le_bytes());
+    let at = area.len() - 8;
+    area[at..].copy_from_slice(&HEAD.to_le_bytes());
+    let head = [MUTEX, WORD - MUTEX, 0].map(u64::to_le_bytes).concat();
+    let system = &mut w.m.system;
+    system.registers.gs_base = AREA;
+    system.written.clear();
+    system.memory = vec![
+        (AREA + THREAD_TID, area),
+        (HEAD, head),
+        (MUTEX, next.to_le_bytes().to_vec()),
+        (WORD, word.to_le_bytes().to_vec()),
+    ];
+}
+
+#[test]
+fn robust_mutexes_of_who_is_killed_are_given_back() {
+    let mut w = World::new();
+    let [a, b, c, d] = [0; 4].map(|_| w.fork(1));
+    let own = a as u32;
+    robust(&mut w, a, own | LOCK_WAITERS, HEAD);
+    let waits = w.call(d, &[FUTEX, 0, WORD]).token();
+    w.kill(c, a as i64, 9);
+    let died = LOCK_WAITERS | LOCK_OWNER_DIED;
+    let written = core::mem::take(&mut w.m.system.written);
+    assert_eq!(written, [(WORD, died.to_le_bytes().to_vec())]);
+    assert_eq!(w.reply(waits).unwrap()[0], 0);
+    check(&w);
+    // Another's mutex in a list without an end.
+    robust(&mut w, b, own, MUTEX);
+    w.kill(c, b as i64, 9);
+    // Who ends by itself has done it, unless others end with it.
+    robust(&mut w, c, c as u32, HEAD);
+    w.exit(c, 0);
+    assert_eq!(w.m.system.written, []);
+    check(&w);
+}
+
 #[test]
 fn futexes_wake_by_bits_and_waiters_are_moved() {
     let mut w = World::new();

@@ -27,6 +27,7 @@ fn who_inspects_changes_nothing_and_who_brings_devices_nothing_else() {
         vec![vm::LIMIT, id, 1],
         vec![vm::MAKE_COMMON, id],
         vec![vm::OOM_ADJUST, id, 5],
+        vec![vm::IDENTITY_OF, id, 0x1000],
     ];
     let devices = [
         vec![vm::DMA_ATTACH, id, 8],
