@@ -19,10 +19,12 @@ static long long now(clockid_t clock) {
     clock_gettime(clock, &it);
     return it.tv_sec * 1000000000LL + it.tv_nsec;
 }
-/* Work until the signal came, for 5 seconds of processor time at most. */
+/* Work until the signal came, for 5 seconds of processor time at most: how many ms were used since `from`, when the timer was set. (Not since the work began: a
+   virtual machine whose host is busy uses time that no program sees.) */
+static long long from;
 static long long work_until(int signal) {
-    long long from = now(CLOCK_PROCESS_CPUTIME_ID);
-    while (!seen[signal] && now(CLOCK_PROCESS_CPUTIME_ID) - from < 5000000000LL) {
+    long long begun = now(CLOCK_PROCESS_CPUTIME_ID);
+    while (!seen[signal] && now(CLOCK_PROCESS_CPUTIME_ID) - begun < 5000000000LL) {
     }
     return (now(CLOCK_PROCESS_CPUTIME_ID) - from) / 1000000;
 }
@@ -46,18 +48,20 @@ int main(void) {
     signal(SIGUSR1, note);
     signal(SIGXCPU, note);
     struct itimerval value = {.it_value = {0, 60000}, .it_interval = {0, 30000}}, old;
+    from = now(CLOCK_PROCESS_CPUTIME_ID);
     printf("%d %d\n", setitimer(ITIMER_PROF, &value, NULL), getitimer(ITIMER_PROF, &old));
     printf("left: %d, interval %ld\n", old.it_value.tv_sec == 0 && old.it_value.tv_usec > 20000, (long)old.it_interval.tv_usec);
     usleep(150000);
     printf("asleep: %d\n", seen[SIGPROF]);
     printf("%s\n", when(work_until(SIGPROF), 40));
     seen[SIGPROF] = 0;
-    printf("again %s\n", when(work_until(SIGPROF), 10));
+    printf("again %s\n", when(work_until(SIGPROF), 70));
     memset(&value, 0, sizeof value);
     printf("%d, interval was %ld\n", setitimer(ITIMER_PROF, &value, &old), (long)old.it_interval.tv_usec);
     value.it_value.tv_usec = 50000;
+    from = now(CLOCK_PROCESS_CPUTIME_ID);
     setitimer(ITIMER_VIRTUAL, &value, NULL);
-    printf("virtual %s\n", when(work_until(SIGVTALRM), 30));
+    printf("virtual %s\n", when(work_until(SIGVTALRM), 0));
     printf("%d %s\n", setitimer(3, &value, NULL), strerror(errno));
 
     /* A child has none. */
@@ -82,6 +86,7 @@ int main(void) {
         struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1};
         struct itimerspec spec = {.it_value = {0, 40000000}};
         seen[SIGUSR1] = 0;
+        from = now(CLOCK_PROCESS_CPUTIME_ID);
         printf("create %d", timer_create(clock, &event, &timer));
         printf(", set %d", timer_settime(timer, 0, &spec, NULL));
         usleep(100000);
@@ -101,6 +106,7 @@ int main(void) {
     timer_create(CLOCK_THREAD_CPUTIME_ID, &event, &timer);
     struct itimerspec spec = {.it_value = {0, 1}};
     seen[SIGUSR1] = 0;
+    from = now(CLOCK_PROCESS_CPUTIME_ID);
     timer_settime(timer, TIMER_ABSTIME, &spec, NULL);
     printf("long ago: %s\n", when(work_until(SIGUSR1), 0));
     timer_delete(timer);
@@ -109,7 +115,7 @@ int main(void) {
     /* A sleep on the process's clock is over when others have worked so long. */
     struct timespec span = {0, 60000000}, past = {0, 1};
     pthread_create(&other, NULL, work_on, NULL);
-    long long from = now(CLOCK_PROCESS_CPUTIME_ID);
+    from = now(CLOCK_PROCESS_CPUTIME_ID);
     int slept = clock_nanosleep(CLOCK_PROCESS_CPUTIME_ID, 0, &span, NULL);
     printf("slept %d, %s\n", slept, when((now(CLOCK_PROCESS_CPUTIME_ID) - from) / 1000000, 60));
     over = 1;
@@ -122,6 +128,7 @@ int main(void) {
         struct rlimit limit = {1, 2};
         printf("limit %d\n", setrlimit(RLIMIT_CPU, &limit));
         seen[SIGXCPU] = 0;
+        from = 0;
         printf("told %s\n", when(work_until(SIGXCPU), 700));
         fflush(stdout);
         for (;;) {
