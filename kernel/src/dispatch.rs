@@ -1,8 +1,9 @@
 //! Who runs: the ready queue, switching, quanta, and message-driven priority.
 //!
-//! A thread's effective priority is that of the caller it works for. If it works for none it is its own, but no more than that of a caller that has gone meanwhile, or whose interruption or
-//! end it was told. It is raised to the most important caller that queues at the channel it serves, as far as its own to the most important pulse that waits there, and to the most important
-//! thread that waits for a mutex of its. A change travels along the chain of servers and owners.
+//! A thread's effective priority is that of the caller it works for. If it works for none it is its own, but no more than that of a caller that has gone
+//! meanwhile, or whose interruption or end it was told. It is raised to the most important caller that queues at the channel it serves, as far as its own
+//! to the most important pulse that waits there, and to the most important thread that waits for a mutex of its. A change travels along the chain of
+//! servers and owners.
 //!
 //! Each core has a ready queue; [`crate::cores`] says which core a thread goes to.
 //!

@@ -192,8 +192,8 @@ impl<A: Arch> Kernel<A> {
         self.wake(receiver);
     }
 
-    /// [`Kernel::pulse_post`] of an interrupt, as the last thing that an entry does: a waiting receiver that is more important than all others runs at once, without a turn in the ready queue. The
-    /// thread that was current need not be any more.
+    /// [`Kernel::pulse_post`] of an interrupt, as the last thing that an entry does: a waiting receiver that is more important than all others runs at
+    /// once, without a turn in the ready queue. The thread that was current need not be any more.
     pub(crate) fn pulse_post_last(&mut self, c: ChannelRef, node: Node) {
         if !self.pulse_short(c, node) {
             self.pulse_post(c, node);
@@ -240,7 +240,8 @@ impl<A: Arch> Kernel<A> {
         self.deliver_pulse(receiver, node, priority);
     }
 
-    /// Tell the receiver what a source has to say, and at which priority to work for it. The source leaves the queue, if it is in one (but for a portal with two things to say).
+    /// Tell the receiver what a source has to say, and at which priority to work for it. The source leaves the queue, if it is in one (but for a portal
+    /// with two things to say).
     fn deliver_pulse(&mut self, receiver: ThreadRef, node: Node, priority: u8) {
         let (badge, words) = match node {
             Node::Portal(r) => {

@@ -158,8 +158,8 @@ pub struct Thread<F> {
     /// The priority that it was given, of which its own may have fallen by one (see [`crate::adaptive`]).
     pub assigned: u8,
     pub adaptive: bool,
-    /// While it works for no caller it has no more than this: the priority of the caller that has gone meanwhile, or of whose interruption or end it was told. It may have its
-    /// own again when it receives next.
+    /// While it works for no caller it has no more than this: the priority of the caller that has gone meanwhile, or of whose interruption or end it was
+    /// told. It may have its own again when it receives next.
     pub behalf: u8,
     pub affinity: u64,
     /// The cores that its owner lets it and its domain choose from.
@@ -207,7 +207,8 @@ impl<F> Thread<F> {
         }
     }
 
-    /// The priority at which it runs, without what it has fallen by: who works on its behalf has not fallen, and nobody would see that it waits ([`crate::adaptive`]).
+    /// The priority at which it runs, without what it has fallen by: who works on its behalf has not fallen, and nobody would see that it waits
+    /// ([`crate::adaptive`]).
     #[inline(never)]
     pub(crate) fn unfallen(&self) -> u8 {
         self.effective + (self.assigned - self.base)

@@ -225,8 +225,8 @@ fn a_pulse_brings_a_lowered_server_back_to_its_own_priority() {
     assert_eq!(w.effective(s), 100);
 }
 
-/// A server's own priority is far above a program's. If its caller is killed, times out or is interrupted in the middle of a request, what the server still does for it goes at the caller's
-/// priority, and nobody more important waits for that.
+/// A server's own priority is far above a program's. If its caller is killed, times out or is interrupted in the middle of a request, what the server still
+/// does for it goes at the caller's priority, and nobody more important waits for that.
 #[test]
 fn a_server_goes_on_for_who_has_gone_at_that_ones_priority() {
     for short_way in [true, false] {

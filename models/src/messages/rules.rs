@@ -148,8 +148,8 @@ impl Setup {
         false
     }
 
-    /// The priority that a thread deserves: that of the caller that it works for, or its own, but no more than that of a caller that has gone or that it was told of; at least
-    /// that of everybody who queues where it serves; as far as its own that of the most important pulse that waits there.
+    /// The priority that a thread deserves: that of the caller that it works for, or its own, but no more than that of a caller that has gone or that it
+    /// was told of; at least that of everybody who queues where it serves; as far as its own that of the most important pulse that waits there.
     fn deserved_anew(&self, s: &State, t: T) -> u8 {
         let mut priority = match s[t].client {
             Some(client) => self.deserved_anew(s, client),
@@ -218,7 +218,8 @@ impl Setup {
         Ok(())
     }
 
-    /// A server whose caller goes works at that caller's priority, as who is told of a caller does; who receives a message or another pulse, or waits, at its caller's or its own.
+    /// A server whose caller goes works at that caller's priority, as who is told of a caller does; who receives a message or another pulse, or waits, at
+    /// its caller's or its own.
     fn check_behalf(
         &self,
         before: &State,

@@ -150,13 +150,13 @@ fn sleep_processor_time(f: &Frame) -> Result<u64> {
     const CORES: u64 = 8;
     let (absolute, left) = (f.arg(1) & ABSOLUTE != 0, f.arg(3));
     let given = time::read_timespec(f.arg(2))?;
-    let used = read_clock(PROCESS)?;
+    let mut used = read_clock(PROCESS)?;
     let target = match absolute {
         true => given,
         false => area().deadline(f.rip, used.saturating_add(given)),
     };
     loop {
-        let rest = target.saturating_sub(read_clock(PROCESS)?);
+        let rest = target.saturating_sub(used);
         if rest == 0 {
             return Ok(0);
         }
@@ -170,6 +170,7 @@ fn sleep_processor_time(f: &Frame) -> Result<u64> {
             }
             return Err(error);
         }
+        used = read_clock(PROCESS)?;
     }
 }
 
