@@ -297,11 +297,12 @@ impl State {
             kind::RENAMEAT => {
                 let (from, name) = (w.u32(), w.text());
                 let (to, new) = (w.u32(), w.text());
-                let [old_path, new_path] = [(from, &name), (to, &new)].map(|(fid, name)| {
-                    let mut path = self.fids[&fid].path.clone();
+                let within = |fid, name: &Vec<u8>| -> Result<Path, i64> {
+                    let mut path = self.fid(fid)?.path.clone();
                     path.push(name.clone());
-                    path
-                });
+                    Ok(path)
+                };
+                let (old_path, new_path) = (within(from, &name)?, within(to, &new)?);
                 let (from, to) = (self.inode(from)?, self.inode(to)?);
                 let inode = self.remove(from, &name)?;
                 self.inodes[inode].links += 1;
