@@ -2,7 +2,8 @@
 
 fn main() {
     let folder = std::env::var("CARGO_MANIFEST_DIR").unwrap_or_default();
-    println!("cargo:rerun-if-changed=kernel.ld");
+    // With its whole path: in a checkout that was moved the old one is missing, and this is asked again.
+    println!("cargo:rerun-if-changed={folder}/kernel.ld");
     println!("cargo:rerun-if-changed=build.rs");
     if std::env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("none") {
         println!("cargo:rustc-link-arg-bins=-T{folder}/kernel.ld");

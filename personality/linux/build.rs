@@ -2,7 +2,8 @@
 
 fn main() {
     let here = std::env::var("CARGO_MANIFEST_DIR").unwrap_or_default();
-    println!("cargo:rerun-if-changed=personality.ld");
+    // With its whole path: in a checkout that was moved the old one is missing, and this is asked again.
+    println!("cargo:rerun-if-changed={here}/personality.ld");
     println!("cargo:rerun-if-changed=build.rs");
     if std::env::var("TARGET").is_ok_and(|target| target.ends_with("-none")) {
         println!("cargo:rustc-link-arg-bins=-T{here}/personality.ld");
