@@ -193,6 +193,7 @@ fn advise(pages: &mut [u8], advice: u64) -> Result<(), Error> {
     let address = pages.as_mut_ptr() as u64;
     vm::Client(&VM)
         .advise(address, pages.len() as u64, advice)
+        .map(|_| ())
         .map_err(gate)
 }
 

@@ -68,6 +68,21 @@ pub fn advise(address: u64, length: u64, advice: u64) -> Result<()> {
     change(linux_slot::VM, &words).map(|_| ())
 }
 
+/// Make a range resident, for writing or for reading: by as many requests as it needs, between which `vm` answers others.
+pub fn populate(address: u64, length: u64, write: bool) -> Result<()> {
+    let advice = match write {
+        true => vm::advice::POPULATE_WRITE,
+        false => vm::advice::POPULATE_READ,
+    };
+    let (end, mut left) = (address + length, length);
+    while left > 0 {
+        let words = [vm::ADVISE, end - left, left, advice];
+        // (What `vm` says is less each time.)
+        left = change(linux_slot::VM, &words)?.min(left - 1);
+    }
+    Ok(())
+}
+
 /// Map part of a memory object through its portal.
 pub fn map_object(
     object: u32,

@@ -383,11 +383,12 @@ impl Nucleus for Machine {
         Ok(())
     }
 
-    fn share(&mut self, from: u32, to: u32, rows: &[Row]) -> Result<(), Error> {
+    fn share(&mut self, from: u32, to: u32, rows: &[Row]) -> (usize, Result<(), Error>) {
         self.counted("share");
         assert!(rows.len() <= ROWS);
         assert!(rows.iter().map(|row| row.pages).sum::<u32>() <= 512);
-        for row in rows {
+        for (done, row) in rows.iter().enumerate() {
+            self.counted("shared row");
             for page in Machine::range(row.address, u64::from(row.pages)) {
                 let Some(entry) = self.space(from).maps.get_mut(&page) else {
                     continue;
@@ -396,10 +397,12 @@ impl Nucleus for Machine {
                     entry.1 &= !prot::WRITE;
                 }
                 let (frame, bits) = *entry;
-                self.enter(to, page, frame, bits)?;
+                if let Err(error) = self.enter(to, page, frame, bits) {
+                    return (done, Err(error));
+                }
             }
         }
-        Ok(())
+        (rows.len(), Ok(()))
     }
 
     fn keep_common(&mut self, slot: u32, address: u64) -> Result<(), Error> {

@@ -6,9 +6,10 @@ use crate::pages::{Pages, CHUNK};
 use crate::region::{Region, ANONYMOUS};
 use crate::slab::Handle;
 use crate::space::{hardware, with_tables, Space, Trouble, Vm, Waiting, NATIVE_RESERVE};
+use cairn_abi::layout::PAGE;
 use cairn_abi::service::memory::{map, Fill};
 use cairn_abi::{fault, Id, Token};
-use cairn_idl::vm::prot;
+use cairn_idl::vm::{self, prot};
 
 /// Pages that are populated at once.
 const ROW: usize = 8;
@@ -268,6 +269,14 @@ impl<N: Nucleus> Vm<N> {
             if let Some(space) = self.spaces.get_mut(index) {
                 space.pages.mark_hot(&mut self.frames, page);
             }
+        }
+    }
+
+    /// Where one request to populate a range ends: others have their turns before a program gets what else it wants.
+    pub(crate) fn populated_at_once(&self, index: usize, start: u64, end: u64) -> u64 {
+        match self.spaces.get(index) {
+            Some(space) if space.linux() && !space.eager => end.min(start + vm::POPULATED / PAGE),
+            _ => end,
         }
     }
 

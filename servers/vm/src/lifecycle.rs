@@ -11,8 +11,8 @@ use crate::nucleus::{Answer, Frame, Nucleus, Pass};
 use crate::pools::POOL_FREE;
 use crate::region::{Region, Regions, ABSENT, ANONYMOUS, BREAK, WIPED};
 use crate::space::{
-    forget_piece, give_table, with_tables, Domain, Errno, Faults, Layout, Space, Vm, BATCH,
-    NATIVE_RESERVE, NOBODY,
+    forget_piece, give_table, with_tables, Domain, Errno, Faults, Layout, Space, Trouble, Vm,
+    BATCH, NATIVE_RESERVE, NOBODY,
 };
 use alloc::vec::Vec;
 use cairn_abi::layout;
@@ -341,11 +341,14 @@ impl<N: Nucleus> Vm<N> {
         let mut share = |frames: &mut Frames, rows: &mut Vec<Row>| {
             let mut rest = &rows[..];
             while !rest.is_empty() && result.is_ok() {
-                let (some, others) = rest.split_at(batch(rest));
-                rest = others;
-                result = with_tables(nucleus, frames, child, tables, |n, slot| {
-                    n.share(source, slot, some)
-                });
+                let (done, outcome) = nucleus.share(source, child.slot, &rest[..batch(rest)]);
+                rest = &rest[done.min(rest.len())..];
+                result = match outcome {
+                    Ok(()) if done > 0 => Ok(()),
+                    // Those that are done are not done again.
+                    Err(Error::NoTable) => give_table(nucleus, frames, child, tables),
+                    _ => Err(Trouble::Refused),
+                };
             }
             rows.clear();
         };

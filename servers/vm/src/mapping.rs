@@ -263,7 +263,8 @@ impl<N: Nucleus> Vm<N> {
         }
         if populates {
             let write = bits & prot::WRITE != 0;
-            match self.populate(index, start, end, write, 0) {
+            let stop = self.populated_at_once(index, start, end);
+            match self.populate(index, start, stop, write, 0) {
                 Err(Fault::Exhausted) if eager => {
                     self.unmap_pages(index, start, end);
                     return Err(ENOMEM);
@@ -755,13 +756,15 @@ impl<N: Nucleus> Vm<N> {
                     true => self.cache_floor(index),
                     false => self.reserve,
                 };
-                self.populate(index, start, end, write, keep)
+                let stop = self.populated_at_once(index, start, end);
+                self.populate(index, start, stop, write, keep)
                     .map_err(|fault| match fault {
                         Fault::Exhausted => ENOMEM,
                         Fault::Missing => EAGAIN,
                         Fault::NoMapping | Fault::BeyondEnd => EFAULT,
                         Fault::Protection => EINVAL,
                     })?;
+                return Ok((end - stop) * PAGE);
             }
             advice::DONT_FORK | advice::DO_FORK | advice::WIPE_ON_FORK | advice::KEEP_ON_FORK => {
                 self.advise_fork(index, start, end, what)?;

@@ -354,10 +354,11 @@ impl Nucleus for Portals {
         self.memory(memory::PROTECT, &words).map(|_| ())
     }
 
-    fn share(&mut self, from: u32, to: u32, rows: &[Row]) -> Result<(), Error> {
+    fn share(&mut self, from: u32, to: u32, rows: &[Row]) -> (usize, Result<(), Error>) {
         let (array, count) = (rows.as_ptr() as u64, rows.len() as u64);
         let words = [u64::from(from), u64::from(to), array, count];
-        self.memory(memory::SHARE, &words).map(|_| ())
+        let (words, result) = self.memory.service_counted(memory::SHARE, &words);
+        (words[0] as usize, result)
     }
 
     fn keep_common(&mut self, space: u32, address: u64) -> Result<(), Error> {

@@ -133,13 +133,18 @@ pub fn mmap(f: &mut Frame) -> Result<u64> {
             0
         }
     };
-    if given & MAP_ANONYMOUS != 0 {
-        // Linux grows such mappings by faults; all of it is there from the start here.
-        let _ = given & MAP_GROWSDOWN;
-        return memory::map(hint, length, protection, wanted);
+    let anonymous = given & MAP_ANONYMOUS != 0;
+    let start = match anonymous {
+        // Linux grows mappings with MAP_GROWSDOWN by faults; all of it is there from the start here.
+        true => memory::map(hint, length, protection, wanted)?,
+        false => map_file(f.arg(4), hint, length, protection, wanted, offset)?,
+    };
+    if wanted & flags::POPULATE != 0 && length > vm::POPULATED && protection != 0 {
+        let (done, write) = (vm::POPULATED, protection & prot::WRITE != 0);
+        // What could not be made resident comes by faults.
+        let _ = memory::populate(start + done, length - done, write);
     }
-    let start = map_file(f.arg(4), hint, length, protection, wanted, offset)?;
-    if wanted & flags::LOCKED != 0 {
+    if !anonymous && wanted & flags::LOCKED != 0 {
         // As far as it can be: pages that are beyond the file's end are not.
         let _ = user::touch(user::range(start, length)?, false);
     }
@@ -282,7 +287,7 @@ pub fn madvise(f: &mut Frame) -> Result<u64> {
         advice::WILL_NEED => memory::advise(address, length, advice::WILL_NEED)?,
         advice::POPULATE_READ | advice::POPULATE_WRITE => {
             let write = what == advice::POPULATE_WRITE;
-            match memory::advise(address, length, what) {
+            match memory::populate(address, length, write) {
                 // Pages of a file that must be read first: the program waits for them.
                 Err(EAGAIN) if user::touch(user::range(address, length)?, write) => {}
                 Err(EAGAIN) => return Err(EFAULT),

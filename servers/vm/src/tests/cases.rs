@@ -1196,6 +1196,66 @@ fn a_domain_that_still_lives_is_ended_first() {
     w.audit();
 }
 
+/// Each of them needs a page table, for which the nucleus asks when it comes to it.
+#[test]
+fn a_fork_of_pages_that_lie_far_apart_shares_none_of_them_many_times() {
+    let mut w = World::new(2000);
+    let parent = w.create();
+    let (pages, apart) = (100, 512);
+    let flags = flags::FIXED | flags::NO_RESERVE;
+    let words = [vm::MAP, P * PAGE, pages * apart * PAGE, 3, flags];
+    assert_eq!(w.call(parent, &words), (P * PAGE) as i64);
+    for page in 0..pages {
+        w.write(parent, P + page * apart, page as u8).unwrap();
+    }
+    w.vm.nucleus.count.clear();
+    let child = w.fork(parent).unwrap();
+    let shared = w.vm.nucleus.count["shared row"];
+    assert!(shared <= 3 * pages as u32, "{shared}");
+    for page in 0..pages {
+        assert_eq!(w.read(child, P + page * apart), Ok(page as u8));
+    }
+    w.audit();
+}
+
+#[test]
+fn a_program_populates_by_many_short_requests_and_a_component_by_one() {
+    let mut w = World::new(6000);
+    let resident = |w: &World, id: Id| {
+        w.vm.spaces
+            .get(w.vm.domain(id).unwrap().space)
+            .unwrap()
+            .pages
+            .resident()
+    };
+    let step = vm::POPULATED / PAGE;
+    let pages = 2 * step + 10;
+    for (made, whole) in [([vm::CREATE, 0, 1], false), ([vm::CREATE, 0, 0], true)] {
+        let id = w.made(&made).unwrap();
+        w.map(id, P, pages);
+        for (left, got) in [(pages, step), (pages - step, 2 * step), (10, pages)] {
+            let from = P + pages - left;
+            let words = [vm::ADVISE, from * PAGE, left * PAGE, advice::POPULATE_WRITE];
+            let answer = w.call(id, &words);
+            match whole {
+                true => assert_eq!((answer, resident(&w, id)), (0, pages)),
+                false => {
+                    assert_eq!(answer, ((left.saturating_sub(step)) * PAGE) as i64);
+                    assert_eq!(resident(&w, id), got);
+                }
+            }
+        }
+        assert_eq!(w.call(id, &[vm::UNMAP, P * PAGE, pages * PAGE]), 0);
+        let flags = flags::FIXED | flags::POPULATE;
+        let words = [vm::MAP, P * PAGE, pages * PAGE, 3, flags];
+        assert_eq!(w.call(id, &words), (P * PAGE) as i64);
+        let expected = if whole { pages } else { step };
+        assert_eq!(resident(&w, id), expected);
+        assert_eq!(w.call(id, &[vm::UNMAP, P * PAGE, pages * PAGE]), 0);
+    }
+    w.audit();
+}
+
 #[test]
 fn population_takes_few_operations_and_leaves_the_reserve() {
     let mut w = World::new(800);
