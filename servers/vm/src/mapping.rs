@@ -3,7 +3,7 @@
 use crate::accounts::ONE_RECORD;
 use crate::fault::{Fault, PLENTY};
 use crate::nucleus::Nucleus;
-use crate::pages::{mask, Kinds, Pages};
+use crate::pages::{mask, Kinds, Pages, CHUNK};
 use crate::region::{Region, ABSENT, ANONYMOUS, LOCKED, ON_FAULT, WIPED};
 use crate::shown::NO_ZEROES;
 use crate::space::{hardware, with_tables, Errno, Layout, Object, Vm, BATCH, MAX_REGIONS, NOBODY};
@@ -650,7 +650,7 @@ impl<N: Nucleus> Vm<N> {
             .runs(from, from + kept, 64, BATCH, Kinds::One, |run| {
                 let _ = nucleus.unmap(slot, run.page * PAGE, run.pages);
             });
-        // 64 pages at a time: out of the old slots, into the new ones, and mapped there in rows of one kind. What fails comes by faults.
+        // 64 pages at a time: into the new slots, and mapped there in rows of one kind. What fails comes by faults.
         let mut at = from;
         while at < from + kept {
             let stop = (at + 64).min(from + kept);
@@ -668,26 +668,28 @@ impl<N: Nucleus> Vm<N> {
                     count += 1;
                 }
             }
-            // The new slots' references first, then the old ones go.
+            // The new slots' references; the old ones go when all are there.
             for &(_, frame, ..) in &moved[..count] {
                 frames.retain(frame);
             }
-            space.pages.drain(frames, at, stop);
             let mut rest = &moved[..count];
-            while let Some(&(first, _, cow, _)) = rest.first() {
+            while let Some(&(first, _, cow, file)) = rest.first() {
+                // As far as they are alike, within a chunk.
+                let alike = |&(at, moved): &(u64, &(u64, crate::Frame, bool, bool))| {
+                    let (page, _, kind, of_file) = *moved;
+                    page == at && page / CHUNK == first / CHUNK && (kind, of_file) == (cow, file)
+                };
+                let len = (first..).zip(rest).take_while(alike).count();
                 let mut list = [0; 64];
-                let mut len = 0;
-                while let Some(&(page, frame, kind, file)) = rest.get(len) {
-                    if page != first + len as u64 || kind != cow {
-                        break;
-                    }
-                    if file {
+                for (frame, moved) in list.iter_mut().zip(&rest[..len]) {
+                    *frame = moved.1;
+                }
+                if file {
+                    for (page, &frame) in (first..).zip(&list[..len]) {
                         space.pages.set_file(frames, page, frame, cow);
-                    } else {
-                        space.pages.set(frames, page, frame, cow);
                     }
-                    list[len] = frame;
-                    len += 1;
+                } else {
+                    space.pages.put_row(frames, first, &list[..len], cow);
                 }
                 let bits = hardware(region.prot, cow);
                 if bits != 0 {
@@ -699,6 +701,7 @@ impl<N: Nucleus> Vm<N> {
             }
             at = stop;
         }
+        space.pages.drain(frames, from, from + kept);
         let mapped = &mut space.mapped;
         space
             .regions
