@@ -41,7 +41,7 @@ const C_FLAGS: [&str; 20] = [
 const NO_VECTORS: &str = "-mgeneral-regs-only";
 
 /// Packages and binaries of the nucleus and the standard components.
-const NATIVE: [(&str, &str); 15] = [
+const NATIVE: [(&str, &str); 17] = [
     ("cairn-kernel", "cairn-nucleus"),
     ("cairn-init", "init"),
     ("cairn-vm", "vm"),
@@ -55,6 +55,8 @@ const NATIVE: [(&str, &str); 15] = [
     ("cairn-tty", "tty"),
     ("cairn-procfs", "procfs"),
     ("cairn-devfs", "devfs"),
+    ("cairn-blockdev", "blockdev"),
+    ("cairn-random", "random"),
     ("cairn-sysfs", "sysfs"),
     ("cairn-uart", "uart"),
 ];

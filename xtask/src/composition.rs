@@ -4,7 +4,7 @@ use crate::cli::Machine;
 use crate::{link, share};
 use anyhow::{bail, Result};
 
-/// Disks that `devfs` has nodes for.
+/// Disks that `blockdev` has nodes for.
 pub const MOST: usize = 8;
 /// `pci`'s badge for the first virtio block device; the number of a further one stands above 32 bits.
 const VIRTIO_BLOCK: u64 = 0x1042_1af4;
@@ -121,7 +121,7 @@ fn with_disks(standard: &str, machine: &Machine) -> Result<String> {
     let nodes: Vec<String> = (0..disks)
         .map(|number| format!("{0} = {{ to = \"{0}\" }}", name(number)))
         .collect();
-    for component in ["devfs", "sysfs"] {
+    for component in ["blockdev", "sysfs"] {
         text.push_str(&format!(
             "\n[[grant]]\ncomponent = \"{component}\"\nportals = {{ {} }}\n",
             nodes.join(", ")
@@ -208,8 +208,8 @@ mod tests {
         let names = ["pci", "vda", "vdb", "ext4-vdb2"].map(|n| manifest.component(n).is_some());
         assert_eq!(names, [true; 4]);
         assert!(text.contains("badge = 0x110421af4") && text.contains("st_dev=65042"));
-        let devfs = &manifest.components[manifest.component("devfs").unwrap()];
-        assert!(devfs.portals.contains_key("vda") && devfs.portals.contains_key("vdb"));
+        let nodes = &manifest.components[manifest.component("blockdev").unwrap()];
+        assert!(nodes.portals.contains_key("vda") && nodes.portals.contains_key("vdb"));
         // Programs watch its files, as they do where mount(2) has started it.
         let mounted = &manifest.components[manifest.component("ext4-vdb2").unwrap()];
         assert!(mounted.portals.contains_key("event"));

@@ -347,7 +347,10 @@ impl Context<'_> {
             put(b"fifo:");
             put(decimal(meta.ino, &mut digits));
         } else {
-            put(b"dev:");
+            put(match meta.mode & s::IFMT {
+                s::IFBLK => b"block:",
+                _ => b"dev:",
+            });
             put(decimal(layout::major(meta.rdev) as u64, &mut digits));
             put(b":");
             put(decimal(layout::minor(meta.rdev) as u64, &mut digits));

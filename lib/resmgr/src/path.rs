@@ -485,7 +485,10 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
                             return Err(onward(cx, up(mount.number), names.left()));
                         }
                     } else if dir != server.root(0) {
-                        dir = server.parent(cx, dir)?;
+                        dir = match server.parent(cx, dir) {
+                            Err(Failure::Redirect) => return Err(elsewhere(cx, names.left())),
+                            parent => parent?,
+                        };
                     } else if !self.prefix.is_empty() {
                         return Err(self.above(cx, names.left()));
                     }
@@ -592,14 +595,19 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
             .iter()
             .rposition(|&byte| byte == b'/')
             .unwrap_or(0);
-        let failure = cx.redirect(&self.prefix[..up]);
-        cx.later.place = fs::redirect_kind::PLACE;
-        cx.later.redirect.extend_from_slice(left);
-        if cx.later.redirect.is_empty() {
-            cx.later.redirect.push(b'/');
-        }
-        failure
+        let _ = cx.redirect(&self.prefix[..up]);
+        elsewhere(cx, left)
     }
+}
+
+/// The name goes on in another directory, to which the redirect leads so far.
+fn elsewhere(cx: &mut Context, left: &[u8]) -> Failure {
+    cx.later.place = fs::redirect_kind::PLACE;
+    cx.later.redirect.extend_from_slice(left);
+    if cx.later.redirect.is_empty() {
+        cx.later.redirect.push(b'/');
+    }
+    Failure::Redirect
 }
 
 /// What is wrong with a slash behind the name of something that is no directory: who makes a name is told that it is there.

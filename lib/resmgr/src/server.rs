@@ -216,7 +216,7 @@ pub trait Server: Sized {
         Err(Failure::Errno(ENOENT))
     }
 
-    /// The directory above a directory; the root is its own.
+    /// The directory above a directory; the root is its own. One that another server has above it redirects there.
     fn parent(&mut self, cx: &mut Context, dir: Self::Node) -> Answer<Self::Node> {
         let _ = (cx, dir);
         Ok(self.root(0))

@@ -1,32 +1,30 @@
-//! The program of /dev: `serial=` says how many serial lines there are; portals named after disks (`vda`, `ram0`, …) lead to their drivers.
+//! The program of /dev: `serial=` says how many serial lines there are; the portal `block` leads to the manager of disks.
 #![no_std]
 #![no_main]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 use cairn_abi::layout::native_slot;
 use cairn_abi::service;
-use cairn_block::native::Disk;
-use cairn_block::{Device, Info, Outcome, Refused, Request};
-use cairn_devfs::disk::{Disks, Drive, ARENA, FIRST_BADGE};
 use cairn_devfs::server::{Devfs, Machine};
-use cairn_idl::errno::EIO;
-use cairn_idl::wire::Failure;
-use cairn_idl::{block, device, vm};
+use cairn_idl::fs;
 use cairn_resmgr::event::serve;
 use cairn_resmgr::{Manager, Native};
-use cairn_rt::{entropy, log, memory, startup, time, Portal, Received, Receiver};
+use cairn_rt::{log, startup, time, Portal};
 
 cairn_rt::entry!(main);
 
-const CHANNEL: Receiver = Receiver(Portal(native_slot::RECEIVE));
 /// Serial lines of a PC that the standard system drives.
 const SERIAL_LINES: u32 = 2;
+/// Room for names of disks at a time.
+const ROOM: usize = 1024;
 
-struct Nucleus;
+struct Nucleus {
+    /// The manager of disks, if the manifest gives one.
+    block: Option<Portal>,
+}
 
 impl Machine for Nucleus {
     fn log_read(&mut self, offset: u64, into: &mut [u8]) -> (usize, u64) {
@@ -42,98 +40,21 @@ impl Machine for Nucleus {
         log::write_plain(format_args!("{}", line.escape_ascii()));
     }
 
-    fn entropy(&mut self) -> [u8; 16] {
-        let mut bytes = [0; 16];
-        let cycles = entropy::cycles() ^ time::realtime().rotate_left(32);
-        // Without a generator in the processor what is left are the moments when requests come.
-        let hardware = entropy::hardware().unwrap_or_else(|| cycles.rotate_left(17));
-        bytes[..8].copy_from_slice(&hardware.to_le_bytes());
-        bytes[8..].copy_from_slice(&cycles.to_le_bytes());
-        bytes
-    }
-}
-
-struct Driven(Disk);
-
-impl Device for Driven {
-    fn info(&self) -> Info {
-        self.0.info()
-    }
-    fn submit(&mut self, request: &Request) -> Result<(), Refused> {
-        self.0.submit(request)
-    }
-    fn completed(&mut self) -> Option<(u64, Outcome)> {
-        self.0.completed()
-    }
-}
-
-impl Drive for Driven {
-    fn heard(&mut self, pulse: &Received, _: &mut [u8]) {
-        self.0.pulse(pulse);
-    }
-
-    fn together(&mut self, begin: bool) {
-        match begin {
-            true => self.0.hold(),
-            false => self.0.tell(),
+    fn disks(&mut self, each: &mut dyn FnMut(&[u8])) {
+        let mut redirect = [0; 1];
+        let root = self.block.and_then(|block| {
+            let opened = fs::Client(&block).open(fs::o::DIRECTORY, 0, b"", &mut redirect);
+            Some(Portal(opened.ok()?.handle.slot()))
+        });
+        let Some(root) = root else {
+            return;
+        };
+        let mut records = Vec::from([0; ROOM]);
+        while let Ok(length @ 1..) = fs::Client(&root).readdir(&mut records) {
+            each(&records[..length]);
         }
+        root.close();
     }
-
-    fn give_way(&mut self) {
-        let _ = Portal::CURRENT.service(service::current::YIELD, &[]);
-    }
-
-    fn borrow(&mut self, window: u32, loan: Portal) -> bool {
-        let arena = self.0.arena();
-        vm::Client(&arena).dma_borrow(window, loan.0).is_ok()
-    }
-
-    fn repartition(&mut self, alone: bool, table: &[(u32, u64, u64)]) -> Result<(), i64> {
-        self.0.repartition(alone, table).map_err(|why| match why {
-            Failure::Refused(errno) => errno,
-            _ => EIO,
-        })
-    }
-}
-
-/// The disks that the manifest names. Their drivers are waited for.
-fn disks() -> Disks {
-    let is_disk = |(name, _): &(&str, Portal)| device::disk(name, 0).is_some();
-    let named: Vec<_> = startup::portals().filter(is_disk).collect();
-    let arena = match named.is_empty() {
-        false => memory::map(ARENA),
-        true => None,
-    };
-    let Some(arena) = arena else {
-        return Disks::default();
-    };
-    if memory::populate(arena).is_err() {
-        log!("no memory for disks");
-        return Disks::default();
-    }
-    let mut found = Vec::new();
-    for (name, portal) in named {
-        let badge = FIRST_BADGE + found.len() as u64;
-        match Disk::open_fixed(portal, arena, CHANNEL, badge) {
-            Ok(disk) => found.push((name, disk, partitions(portal))),
-            Err(why) => log!("{name}: {why}"),
-        }
-    }
-    let mut disks = Disks::new(arena);
-    for (name, disk, partitions) in found {
-        disks.add(name, Box::new(Driven(disk)), &partitions);
-    }
-    disks
-}
-
-fn partitions(disk: Portal) -> Vec<(u32, u64, u64)> {
-    let mut list = Vec::new();
-    let mut number = 1;
-    while let Ok(found) = block::Client(&disk).partition(number) {
-        list.push((found.found, found.first, found.sectors));
-        number = found.found + 1;
-    }
-    list
 }
 
 fn main() -> ! {
@@ -141,6 +62,9 @@ fn main() -> ! {
         .and_then(|value| value.parse().ok())
         .unwrap_or(SERIAL_LINES);
     let born = (time::realtime() / 1_000_000_000) as i64;
-    let mut devfs = Devfs::new(Nucleus, lines, born, disks());
+    let nucleus = Nucleus {
+        block: startup::portal("block"),
+    };
+    let mut devfs = Devfs::new(nucleus, lines, born);
     serve(&mut Manager::new(b"/dev"), &mut devfs, &mut Native::new())
 }

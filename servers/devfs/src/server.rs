@@ -1,14 +1,10 @@
 //! The manager of /dev and of `dev:`.
 
-use crate::disk::Disks;
-use crate::links::{By, ALL};
-use crate::random::Generator;
+use crate::disks::{self, Listed};
 use crate::table::{self, Entry, Kind};
 use alloc::format;
-use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
-use cairn_abi::Token;
 use cairn_idl::device;
 use cairn_idl::errno::*;
 use cairn_idl::fs::{kind, o, poll, s, Stat, DEVICE_MOST};
@@ -16,19 +12,15 @@ use cairn_idl::label;
 use cairn_log_line::{Line, Names, HEAD};
 use cairn_resmgr::layout::{self, makedev};
 use cairn_resmgr::server::{put, Answer};
-use cairn_resmgr::{
-    Context, Data, Dirents, Failure, Handle, Meta, Opened, Readiness, Server, Transport,
-};
-use cairn_rt::channel::Reply;
-use cairn_rt::{Portal, Received};
+use cairn_resmgr::{Context, Data, Dirents, Failure, Handle, Meta, Opened, Readiness, Server};
 
 /// What the server needs beside requests.
 pub trait Machine {
     /// Bytes of the nucleus log from `offset` on (as far as they are still there) and where to go on.
     fn log_read(&mut self, offset: u64, into: &mut [u8]) -> (usize, u64);
     fn log_write(&mut self, line: &[u8]);
-    /// Something that others cannot know, for the generator.
-    fn entropy(&mut self) -> [u8; 16];
+    /// The names of disks, in records of a directory ([`disks::listed`]).
+    fn disks(&mut self, each: &mut dyn FnMut(&[u8]));
 }
 
 /// Badge of the portal behind the scheme `dev:`.
@@ -41,11 +33,6 @@ pub enum Node {
     Numbers,
     /// An entry of the table.
     Entry(usize),
-    /// A disk or partition.
-    Disk(usize),
-    /// A directory below `disk`, and a name of a disk there.
-    Names(By),
-    Name(By, usize),
 }
 
 /// Position of a reader of /dev/kmsg.
@@ -60,22 +47,12 @@ const LINE: usize = 1024;
 /// Key of readers that wait for a log line, and how often they look: the nucleus tells nobody of new lines.
 const LOG_KEY: u64 = 1;
 const LOG_TICK: u64 = 200_000_000;
-/// Answers of the generator between two looks at the machine's entropy.
-const RESEED: u32 = 256;
-
-/// Inodes of the disks' names.
-const NAMES_INO: u64 = 0x100;
-/// Debian's group of disks.
-const GROUP_DISK: u32 = 6;
-
+const ROOT_INO: u64 = 1;
 const DIRECTORY_MODE: u32 = s::IFDIR | 0o755;
 
 pub struct Devfs<M: Machine> {
     machine: M,
     entries: Vec<Entry>,
-    disks: Disks,
-    generator: Generator,
-    until_reseed: u32,
     /// Start of the system, for stat.
     born: i64,
     zeroes: Vec<u8>,
@@ -87,14 +64,11 @@ pub struct Devfs<M: Machine> {
 }
 
 impl<M: Machine> Devfs<M> {
-    /// For a machine with so many serial lines and these disks, at this time (seconds since 1970).
-    pub fn new(machine: M, lines: u32, born: i64, disks: Disks) -> Devfs<M> {
+    /// For a machine with so many serial lines, at this time (seconds since 1970).
+    pub fn new(machine: M, lines: u32, born: i64) -> Devfs<M> {
         let mut devfs = Devfs {
             machine,
             entries: table::entries(lines),
-            disks,
-            generator: Generator::default(),
-            until_reseed: 0,
             born,
             zeroes: vec![0; DEVICE_MOST],
             scratch: vec![0; DEVICE_MOST],
@@ -113,86 +87,32 @@ impl<M: Machine> Devfs<M> {
         }
     }
 
-    pub fn disks(&self) -> &Disks {
-        &self.disks
-    }
-
     fn named(&self, name: &[u8]) -> Option<Node> {
-        let mut parts = self.disks.there();
-        if let Some((part, _)) = parts.find(|(_, part)| part.name.as_bytes() == name) {
-            return Some(Node::Disk(part));
-        }
         let mut entries = self.entries.iter();
-        let found = entries.position(|entry| entry.name.as_bytes() == name)?;
-        Some(Node::Entry(found)).filter(|_| self.is_shown(found))
+        let found = entries.position(|entry| entry.name.as_bytes() == name);
+        found.map(Node::Entry)
     }
 
     fn numbered(&self, rdev: u64) -> Option<Node> {
-        let mut parts = self.disks.there();
-        let is = |(major, minor)| makedev(major, minor) == rdev;
-        if let Some((part, _)) = parts.find(|(_, part)| is(part.numbers)) {
-            return Some(Node::Disk(part));
-        }
         let mut entries = self.entries.iter();
         entries
             .position(|entry| entry.rdev == rdev)
             .map(Node::Entry)
     }
 
-    /// Without disks there is no directory of their names.
-    fn is_shown(&self, entry: usize) -> bool {
-        self.entries[entry].kind != Kind::Disks || !self.disks.parts().is_empty()
-    }
-
-    /// Those below `disk`: each has a name at least.
-    fn directories(&self) -> Vec<By> {
-        let all = ALL.into_iter().map(|(by, _)| by);
-        all.filter(|by| !self.disks.links(*by).is_empty()).collect()
-    }
-
-    /// Where a name of a disk leads.
-    fn led_to(&self, part: usize) -> Option<String> {
-        let part = self.disks.parts().get(part)?;
-        Some(format!("../../{}", part.name))
-    }
-
-    fn children(&mut self, cx: &mut Context, dir: Node) -> Answer<Vec<(String, Node)>> {
-        Ok(match dir {
-            Node::Root => {
-                let entries = (0..self.entries.len()).filter(|at| self.is_shown(*at));
-                let named = |at: usize| (self.entries[at].name.clone(), Node::Entry(at));
-                let disks = self
-                    .disks
-                    .there()
-                    .map(|(at, part)| (part.name.clone(), Node::Disk(at)));
-                entries.map(named).chain(disks).collect()
-            }
-            Node::Names(by) => {
-                self.disks.look(cx)?;
-                let links = self.disks.links(by).into_iter();
-                links
-                    .map(|(name, part)| (name, Node::Name(by, part)))
-                    .collect()
-            }
-            dir if self.kind(dir) == Some(Kind::Disks) => {
-                self.disks.look(cx)?;
-                let all = self.directories().into_iter();
-                all.map(|by| (by.name().into(), Node::Names(by))).collect()
-            }
-            _ => Vec::new(),
-        })
-    }
-
-    fn random(&mut self, length: usize) -> Data<'_> {
-        if self.until_reseed == 0 {
-            let fresh = self.machine.entropy();
-            self.generator.mix(&fresh);
-            self.until_reseed = RESEED;
+    /// What is in /dev.
+    fn list(&mut self, into: &mut Vec<Listed>) -> Answer<()> {
+        for at in 0..self.entries.len() {
+            let meta = self.meta(Node::Entry(at))?;
+            into.push(Listed {
+                ino: meta.ino,
+                kind: ((meta.mode & s::IFMT) >> 12) as u8,
+                name: self.entries[at].name.as_bytes().into(),
+            });
         }
-        self.until_reseed -= 1;
-        let piece = &mut self.scratch[..length.min(DEVICE_MOST)];
-        self.generator.fill(piece);
-        Data::from(&*piece)
+        self.machine
+            .disks(&mut |records| disks::listed(records, into));
+        Ok(())
     }
 
     fn zero(&self, length: usize) -> Data<'_> {
@@ -235,11 +155,8 @@ impl<M: Machine> Devfs<M> {
             Some(end) => end,
             None if count == line.len() => count,
             None => {
-                // While disks wait for their tick it comes at once, and readers look again.
-                if !self.disks.is_gathering() {
-                    let now = cx.transport.monotonic();
-                    cx.wake_at(Some(now + LOG_TICK));
-                }
+                let now = cx.transport.monotonic();
+                cx.wake_at(Some(now + LOG_TICK));
                 return Err(Failure::Wait(LOG_KEY));
             }
         };
@@ -291,35 +208,12 @@ impl<M: Machine> Server for Devfs<M> {
     fn meta(&mut self, node: Node) -> Answer<Meta> {
         let directory = Meta {
             mode: DIRECTORY_MODE,
-            ino: 1,
+            ino: ROOT_INO,
             ..Meta::default()
         };
         let missing = Failure::Errno(ENOENT);
         match node {
             Node::Root | Node::Numbers => Ok(directory),
-            Node::Names(by) => Ok(Meta {
-                ino: NAMES_INO + by as u64,
-                ..directory
-            }),
-            Node::Name(by, part) => Ok(Meta {
-                mode: s::IFLNK | 0o777,
-                ino: NAMES_INO + (by as u64 + 1) * 0x1000 + part as u64,
-                size: self.led_to(part).ok_or(missing)?.len() as u64,
-                ..directory
-            }),
-            Node::Disk(part) => {
-                let (major, minor) = self.disks.parts().get(part).ok_or(missing)?.numbers;
-                let rdev = makedev(major, minor);
-                Ok(Meta {
-                    mode: s::IFBLK | 0o660,
-                    ino: device::inode(rdev),
-                    rdev,
-                    // Not in stat, but as where seeking finds the end.
-                    size: self.disks.size(part),
-                    gid: GROUP_DISK,
-                    ..directory
-                })
-            }
             Node::Entry(index) => {
                 let entry = self.entries.get(index).ok_or(missing)?;
                 Ok(Meta {
@@ -340,29 +234,20 @@ impl<M: Machine> Server for Devfs<M> {
     }
 
     fn lookup(&mut self, cx: &mut Context, dir: Node, name: &[u8]) -> Answer<Node> {
-        let missing = Failure::Errno(ENOENT);
         let node = match dir {
-            Node::Root => self.named(name).ok_or(missing)?,
+            Node::Root => match self.named(name) {
+                Some(node) => node,
+                None if disks::may_be(name) => {
+                    let place = [disks::SCHEME.as_bytes(), name].concat();
+                    return Err(cx.redirect(&place));
+                }
+                None => return Err(Failure::Errno(ENOENT)),
+            },
             // A device node of another file system that names nothing here is a device without a driver.
             Node::Numbers => number(name)
                 .and_then(|rdev| self.numbered(rdev))
                 .ok_or(Failure::Errno(ENXIO))?,
-            Node::Names(by) => {
-                self.disks.look(cx)?;
-                let mut links = self.disks.links(by).into_iter();
-                let found = links.find(|(it, _)| it.as_bytes() == name);
-                Node::Name(by, found.ok_or(missing)?.1)
-            }
-            dir if self.kind(dir) == Some(Kind::Disks) => {
-                self.disks.look(cx)?;
-                let mut there = self.directories().into_iter();
-                Node::Names(
-                    there
-                        .find(|by| by.name().as_bytes() == name)
-                        .ok_or(missing)?,
-                )
-            }
-            _ => return Err(Failure::Errno(ENOTDIR)),
+            Node::Entry(_) => return Err(Failure::Errno(ENOTDIR)),
         };
         match self.kind(node) {
             Some(Kind::Elsewhere(place)) => Err(cx.redirect(place.as_bytes())),
@@ -372,35 +257,22 @@ impl<M: Machine> Server for Devfs<M> {
 
     fn parent(&mut self, _: &mut Context, dir: Node) -> Answer<Node> {
         Ok(match dir {
-            Node::Names(_) => self.named(b"disk").unwrap_or(Node::Root),
-            dir if dir == Node::Numbers => dir,
+            Node::Numbers => dir,
             _ => Node::Root,
         })
     }
 
     fn target(&mut self, _: &mut Context, link: Node, into: &mut [u8]) -> Answer<usize> {
-        let target = match (link, self.kind(link)) {
-            (Node::Name(_, part), _) => self.led_to(part).ok_or(Failure::Errno(ENOENT))?,
-            (_, Some(Kind::Link(target))) => target.into(),
-            _ => return Err(Failure::Errno(EINVAL)),
+        let Some(Kind::Link(target)) = self.kind(link) else {
+            return Err(Failure::Errno(EINVAL));
         };
         put(target.as_bytes(), into)
     }
 
     fn path(&mut self, _: &mut Context, node: Node, into: &mut [u8]) -> Answer<usize> {
         let name = match node {
-            Node::Entry(index) => self.entries[index].name.clone(),
-            Node::Disk(part) => self.disks.parts()[part].name.clone(),
-            Node::Names(by) => format!("disk/{}", by.name()),
-            Node::Name(by, part) => {
-                let links = self.disks.links(by).into_iter();
-                let found = links
-                    .map(|(name, at)| (at, name))
-                    .find(|(at, _)| *at == part);
-                let (_, name) = found.ok_or(Failure::Errno(ENOENT))?;
-                format!("disk/{}/{name}", by.name())
-            }
-            Node::Root | Node::Numbers => String::new(),
+            Node::Entry(index) => &self.entries[index].name[..],
+            Node::Root | Node::Numbers => "",
         };
         put(name.as_bytes(), into)
     }
@@ -412,10 +284,6 @@ impl<M: Machine> Server for Devfs<M> {
             atime: self.born,
             mtime: self.born,
             ctime: self.born,
-            size: match node {
-                Node::Disk(_) => 0,
-                _ => meta.size as i64,
-            },
             blocks: 0,
             ..layout::plain_stat(&meta)
         })
@@ -423,19 +291,24 @@ impl<M: Machine> Server for Devfs<M> {
 
     fn readdir(
         &mut self,
-        cx: &mut Context,
+        _: &mut Context,
         handle: &mut Handle<Self>,
         position: u64,
         into: &mut Dirents,
     ) -> Answer<u64> {
-        let dir = handle.node;
-        let above = self.parent(cx, dir)?;
-        let mut list = vec![(String::from("."), dir), (String::from(".."), above)];
-        list.extend(self.children(cx, dir)?);
+        let dots = [&b"."[..], b".."].map(|name| Listed {
+            ino: ROOT_INO,
+            kind: (s::IFDIR >> 12) as u8,
+            name: name.into(),
+        });
+        let mut list = Vec::from(dots);
+        if handle.node == Node::Root {
+            self.list(&mut list)?;
+        }
         let mut position = position;
-        while let Some((name, node)) = list.get(position as usize) {
-            let meta = self.meta(*node)?;
-            if !into.add(meta.ino, position + 1, meta.mode, name.as_bytes()) {
+        while let Some(entry) = list.get(position as usize) {
+            let mode = u32::from(entry.kind) << 12;
+            if !into.add(entry.ino, position + 1, mode, &entry.name) {
                 break;
             }
             position += 1;
@@ -451,11 +324,8 @@ impl<M: Machine> Server for Devfs<M> {
         _: &mut Reader,
     ) -> Answer<Opened<Node>> {
         let kind = match self.kind(node) {
-            None if matches!(node, Node::Disk(_)) => {
-                kind::ALWAYS_READY | kind::SEEKABLE | kind::BORROWS
-            }
-            None | Some(Kind::Disks) => kind::DIRECTORY | kind::ALWAYS_READY | kind::SEEKABLE,
-            Some(Kind::Terminal(name)) => return Err(cx.redirect(format!("tty:{name}").as_bytes())),
+            None => kind::DIRECTORY | kind::ALWAYS_READY | kind::SEEKABLE,
+            Some(Kind::Device(place)) => return Err(cx.redirect(place.as_bytes())),
             Some(Kind::Serial(line)) => {
                 return Err(cx.redirect(format!("tty:ttyS{line}").as_bytes()))
             }
@@ -473,17 +343,12 @@ impl<M: Machine> Server for Devfs<M> {
         &'a mut self,
         cx: &mut Context,
         handle: &'a mut Handle<Self>,
-        offset: u64,
+        _: u64,
         length: usize,
     ) -> Answer<Data<'a>> {
-        if let Node::Disk(part) = handle.node {
-            let done = self.disks.read(cx, part, offset, length)?;
-            return Ok(Data::stored(done));
-        }
         match self.kind(handle.node) {
             Some(Kind::Null) => Ok(Data::default()),
             Some(Kind::Zero | Kind::Full) => Ok(self.zero(length)),
-            Some(Kind::Random) => Ok(self.random(length)),
             Some(Kind::Log) => self.log_record(cx, &mut handle.state, length),
             _ => Err(Failure::Errno(EINVAL)),
         }
@@ -493,23 +358,12 @@ impl<M: Machine> Server for Devfs<M> {
         &mut self,
         cx: &mut Context,
         handle: &mut Handle<Self>,
-        offset: u64,
+        _: u64,
         length: usize,
     ) -> Answer<usize> {
-        if let Node::Disk(part) = handle.node {
-            return self.disks.write(cx, part, offset, length);
-        }
         match self.kind(handle.node) {
             Some(Kind::Null | Kind::Zero) => Ok(length),
             Some(Kind::Full) => Err(Failure::Errno(ENOSPC)),
-            Some(Kind::Random) => {
-                // All of it counts, but what is mixed in need not be more than the key twice.
-                let mut bytes = [0; 64];
-                let bytes = &mut bytes[..length.min(64)];
-                cx.fetch(0, bytes)?;
-                self.generator.mix(bytes);
-                Ok(length)
-            }
             Some(Kind::Log) => self.log_write(cx, length),
             _ => Err(Failure::Errno(EINVAL)),
         }
@@ -517,68 +371,14 @@ impl<M: Machine> Server for Devfs<M> {
 
     fn stays(&self, node: Node) -> bool {
         let kind = self.kind(node);
-        matches!(
-            kind,
-            Some(Kind::Null | Kind::Zero | Kind::Full | Kind::Random)
-        )
+        matches!(kind, Some(Kind::Null | Kind::Zero | Kind::Full))
     }
 
-    fn sync(&mut self, cx: &mut Context, handle: &mut Handle<Self>) -> Answer<()> {
+    fn sync(&mut self, _: &mut Context, handle: &mut Handle<Self>) -> Answer<()> {
         match handle.node {
-            Node::Disk(part) => self.disks.sync(cx, part),
             Node::Entry(_) => Err(Failure::Errno(EINVAL)),
             _ => Ok(()),
         }
-    }
-
-    fn ioctl<'a>(
-        &'a mut self,
-        cx: &mut Context,
-        handle: &'a mut Handle<Self>,
-        request: u64,
-        _: u64,
-    ) -> Answer<Reply<'a>> {
-        match handle.node {
-            Node::Disk(part) => {
-                let writable = handle.writable();
-                self.disks.ioctl(cx, part, request, writable)
-            }
-            _ => Err(Failure::Errno(ENOTTY)),
-        }
-    }
-
-    fn retain(&mut self, node: Node) {
-        if let Node::Disk(part) = node {
-            self.disks.hold(part, true);
-        }
-    }
-
-    fn close(&mut self, cx: &mut Context, handle: Handle<Self>) {
-        self.disks.closed(cx, handle.badge);
-        if let Node::Disk(part) = handle.node {
-            self.disks.hold(part, false);
-            if handle.writable() {
-                self.disks.may_have_changed(part);
-            }
-        }
-    }
-
-    fn pulse(&mut self, cx: &mut Context, pulse: &Received) {
-        self.disks.pulse(cx, pulse);
-    }
-
-    fn lent(&mut self, transport: &mut dyn Transport, token: Token, loan: Portal) -> bool {
-        self.disks.lent(transport, token, loan);
-        true
-    }
-
-    /// What a disk has begun is waited for, as on Linux.
-    fn interruptible(&self, _: u64, progress: u64) -> bool {
-        progress == 0
-    }
-
-    fn cancelled(&mut self, cx: &mut Context) {
-        self.disks.cancelled(cx);
     }
 
     /// O_TRUNC and truncate mean nothing to a device.
@@ -601,7 +401,6 @@ impl<M: Machine> Server for Devfs<M> {
     }
 
     fn tick(&mut self, cx: &mut Context) {
-        self.disks.tick(cx);
         cx.wake(LOG_KEY);
     }
 }

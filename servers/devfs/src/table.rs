@@ -12,18 +12,15 @@ pub enum Kind {
     Null,
     Zero,
     Full,
-    /// `random` and `urandom`, which do not differ.
-    Random,
     Log,
-    /// A device of the terminal server, under this name there (serial lines: their number).
-    Terminal(&'static str),
+    /// A device of another server, by its name there.
+    Device(&'static str),
+    /// A serial line, by its number: a device of the terminal server.
     Serial(u32),
     /// A symbolic link.
     Link(&'static str),
     /// A directory of another manager.
     Elsewhere(&'static str),
-    /// The directory of the disks' names.
-    Disks,
 }
 
 pub struct Entry {
@@ -55,21 +52,20 @@ fn plain(name: &str, kind: Kind) -> Entry {
     }
 }
 
-/// The table for a machine with so many serial lines, without its disks ([`crate::disk`]).
+/// The table for a machine with so many serial lines, without its disks ([`crate::disks`]).
 pub fn entries(lines: u32) -> Vec<Entry> {
     let mut entries: Vec<Entry> = [
         device("null", Kind::Null, 0o666, 1, 3),
         device("zero", Kind::Zero, 0o666, 1, 5),
         device("full", Kind::Full, 0o666, 1, 7),
-        device("random", Kind::Random, 0o666, 1, 8),
-        device("urandom", Kind::Random, 0o666, 1, 9),
+        device("random", Kind::Device("random:random"), 0o666, 1, 8),
+        device("urandom", Kind::Device("random:urandom"), 0o666, 1, 9),
         device("kmsg", Kind::Log, 0o644, 1, 11),
-        device("tty", Kind::Terminal("current"), 0o666, 5, 0),
-        device("console", Kind::Terminal("console"), 0o600, 5, 1),
-        device("ptmx", Kind::Terminal("ptmx"), 0o666, 5, 2),
+        device("tty", Kind::Device("tty:current"), 0o666, 5, 0),
+        device("console", Kind::Device("tty:console"), 0o600, 5, 1),
+        device("ptmx", Kind::Device("tty:ptmx"), 0o666, 5, 2),
         plain("pts", Kind::Elsewhere("tty:pts")),
         plain("shm", Kind::Elsewhere("/run/shm")),
-        plain("disk", Kind::Disks),
         plain("fd", Kind::Link("/proc/self/fd")),
         plain("stdin", Kind::Link("/proc/self/fd/0")),
         plain("stdout", Kind::Link("/proc/self/fd/1")),

@@ -155,7 +155,7 @@ fn number_ioctl(file: &OpenFile, request: u64, argument: u64) -> Result<u64> {
     Ok(words[0])
 }
 
-/// Its argument leads to another structure: `devfs` gets what is to be done, start, length (bytes) and number, 64 bits each.
+/// Its argument leads to another structure: `blockdev` gets what is to be done, start, length (bytes) and number, 64 bits each.
 fn change_partition(file: &OpenFile, argument: u64) -> Result<u64> {
     let (what, data): (u32, u64) = (user::read(argument)?, user::read(argument + 16)?);
     let number: u32 = user::read(data + 16)?;

@@ -1,7 +1,7 @@
 //! Disks as files, over a disk in memory that does its requests when a test lets it.
 
 use super::*;
-use crate::server::{Devfs, Machine, BADGE_NUMBERS};
+use crate::server::Blockdev;
 use crate::transfer::PIECE_PAGES;
 use cairn_abi::pulse;
 use cairn_block::Refused;
@@ -11,18 +11,6 @@ use cairn_resmgr::fake::Bench;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
-
-struct Quiet;
-
-impl Machine for Quiet {
-    fn log_read(&mut self, offset: u64, _: &mut [u8]) -> (usize, u64) {
-        (0, offset)
-    }
-    fn log_write(&mut self, _: &[u8]) {}
-    fn entropy(&mut self) -> [u8; 16] {
-        [1; 16]
-    }
-}
 
 const SECTORS: u64 = 4096;
 
@@ -164,7 +152,7 @@ impl Drive for Fake {
 }
 
 struct World {
-    bench: Bench<Devfs<Quiet>>,
+    bench: Bench<Blockdev>,
     disk: Fake,
 }
 
@@ -194,9 +182,9 @@ fn world() -> World {
         Box::new(disk.clone()),
         &[(1, 100, 1000), (3, 2000, 9)],
     );
-    let devfs = Devfs::new(Quiet, 2, 1_700_000_000, disks);
+    let blockdev = Blockdev::new(1_700_000_000, disks);
     World {
-        bench: Bench::new(devfs, b"/dev"),
+        bench: Bench::new(blockdev, b"/dev"),
         disk,
     }
 }
@@ -363,15 +351,6 @@ fn what_several_ask_for_is_told_together() {
     assert_eq!(w.disk.0.borrow().told, 1);
     w.turn();
     assert!(w.bench.answer(token).is_some());
-    // A reader of the log that comes meanwhile keeps nobody waiting, and is not forgotten.
-    let log = w.bench.open(b"kmsg", o::RDONLY, 0).unwrap();
-    let token = w.bench.send(whole, &[fs::READ, 0], b"", 512);
-    assert_eq!(w.disk.0.borrow().told, 0);
-    let reader = w.bench.send(log, &[fs::READ, fs::POSITION], b"", 512);
-    w.turn();
-    assert!(w.bench.answer(token).is_some());
-    assert!(w.bench.answer(reader).is_none());
-    w.bench.die(reader);
 }
 
 #[test]
@@ -424,8 +403,39 @@ fn nodes_are_block_devices_with_numbers() {
         assert_eq!(answer.data[48..56], [0; 8], "no size");
     }
     let open = [fs::OPEN, o::RDONLY, 0];
-    let answer = w.bench.call(BADGE_NUMBERS, &open, b"254:1", fs::PATH_MAX);
-    assert_eq!(answer.unwrap().result(), 0);
+    // By its numbers as well, as device nodes of other file systems lead there.
+    for (number, result) in [
+        (&b"254:1"[..], 0),
+        (b"254:2", -ENXIO),
+        (b"8:0", -ENXIO),
+        (b"254", -ENOENT),
+        (b"1:3", -ENXIO),
+    ] {
+        let answer = w.bench.call(0, &open, number, fs::PATH_MAX);
+        assert_eq!(answer.unwrap().result(), result, "{number:?}");
+    }
+    assert_eq!(w.bench.result(0, &[fs::UNLINK, 0], b"vda"), -EROFS);
+    assert_eq!(w.bench.open(b"new", o::RDWR | o::CREAT, 0o644), Err(-EROFS));
+}
+
+#[test]
+fn the_names_of_disks_lead_back_to_dev() {
+    let mut w = world();
+    let open = [fs::OPEN, o::DIRECTORY, 0];
+    for (path, place) in [
+        (&b"disk/.."[..], &b"/dev"[..]),
+        (b"disk/../null/x", b"/dev/null/x"),
+    ] {
+        let answer = w.bench.call(0, &open, path, fs::PATH_MAX).unwrap();
+        assert_eq!(answer.result(), -REDIRECT);
+        assert_eq!(&answer.data[..answer.words[1] as usize], place);
+    }
+    let root = w.bench.open(b"", o::DIRECTORY, 0).unwrap();
+    let answer = w.bench.call(root, &[fs::READDIR], b"", 4096).unwrap();
+    let listing = String::from_utf8_lossy(answer.bytes()).into_owned();
+    for name in ["disk", "vda", "vda1", "vda3"] {
+        assert!(listing.contains(&format!("{name}\0")), "{name}");
+    }
 }
 
 #[test]
@@ -546,9 +556,9 @@ fn what_cannot_be_borrowed_is_copied() {
     assert!(w.bench.answer(token).unwrap().data == w.on_disk(51_200, 4096));
     assert!(w.loan_is_closed());
     // Requests that come to nothing, or are about something else: closed when the next loan comes.
-    let null = w.open(b"null");
-    let token = w.send_lent(null, fs::READ, 0, 4096);
-    assert_eq!(w.bench.answer(token).unwrap().result(), 0);
+    let directory = w.bench.open(b"", o::DIRECTORY, 0).expect("there");
+    let token = w.send_lent(directory, fs::READ, 0, 4096);
+    assert_eq!(w.bench.answer(token).unwrap().result(), -EISDIR);
     let token = w.send_lent(77 << 32, fs::READ, 0, 4096);
     assert_eq!(w.bench.answer(token).unwrap().result(), -EBADF);
     assert!(w.loan_is_closed());

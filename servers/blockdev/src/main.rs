@@ -1,0 +1,118 @@
+//! The program of `block:`. Portals named after disks (`vda`, `ram0`, …) lead to their drivers.
+#![no_std]
+#![no_main]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use cairn_abi::layout::native_slot;
+use cairn_abi::service;
+use cairn_block::native::Disk;
+use cairn_block::{Device, Info, Outcome, Refused, Request};
+use cairn_blockdev::disk::{Disks, Drive, ARENA, FIRST_BADGE};
+use cairn_blockdev::server::Blockdev;
+use cairn_idl::errno::EIO;
+use cairn_idl::wire::Failure;
+use cairn_idl::{block, device, vm};
+use cairn_resmgr::event::serve;
+use cairn_resmgr::{Manager, Native};
+use cairn_rt::{log, memory, startup, time, Portal, Received, Receiver};
+
+cairn_rt::entry!(main);
+
+const CHANNEL: Receiver = Receiver(Portal(native_slot::RECEIVE));
+
+struct Driven(Disk);
+
+impl Device for Driven {
+    fn info(&self) -> Info {
+        self.0.info()
+    }
+    fn submit(&mut self, request: &Request) -> Result<(), Refused> {
+        self.0.submit(request)
+    }
+    fn completed(&mut self) -> Option<(u64, Outcome)> {
+        self.0.completed()
+    }
+}
+
+impl Drive for Driven {
+    fn heard(&mut self, pulse: &Received, _: &mut [u8]) {
+        self.0.pulse(pulse);
+    }
+
+    fn together(&mut self, begin: bool) {
+        match begin {
+            true => self.0.hold(),
+            false => self.0.tell(),
+        }
+    }
+
+    fn give_way(&mut self) {
+        let _ = Portal::CURRENT.service(service::current::YIELD, &[]);
+    }
+
+    fn borrow(&mut self, window: u32, loan: Portal) -> bool {
+        let arena = self.0.arena();
+        vm::Client(&arena).dma_borrow(window, loan.0).is_ok()
+    }
+
+    fn repartition(&mut self, alone: bool, table: &[(u32, u64, u64)]) -> Result<(), i64> {
+        self.0.repartition(alone, table).map_err(|why| match why {
+            Failure::Refused(errno) => errno,
+            _ => EIO,
+        })
+    }
+}
+
+/// The disks that the manifest names. Their drivers are waited for.
+fn disks() -> Disks {
+    let is_disk = |(name, _): &(&str, Portal)| device::disk(name, 0).is_some();
+    let named: Vec<_> = startup::portals().filter(is_disk).collect();
+    let arena = match named.is_empty() {
+        false => memory::map(ARENA),
+        true => None,
+    };
+    let Some(arena) = arena else {
+        return Disks::default();
+    };
+    if memory::populate(arena).is_err() {
+        log!("no memory for disks");
+        return Disks::default();
+    }
+    let mut found = Vec::new();
+    for (name, portal) in named {
+        let badge = FIRST_BADGE + found.len() as u64;
+        match Disk::open_fixed(portal, arena, CHANNEL, badge) {
+            Ok(disk) => found.push((name, disk, partitions(portal))),
+            Err(why) => log!("{name}: {why}"),
+        }
+    }
+    let mut disks = Disks::new(arena);
+    for (name, disk, partitions) in found {
+        disks.add(name, Box::new(Driven(disk)), &partitions);
+    }
+    disks
+}
+
+fn partitions(disk: Portal) -> Vec<(u32, u64, u64)> {
+    let mut list = Vec::new();
+    let mut number = 1;
+    while let Ok(found) = block::Client(&disk).partition(number) {
+        list.push((found.found, found.first, found.sectors));
+        number = found.found + 1;
+    }
+    list
+}
+
+fn main() -> ! {
+    let born = (time::realtime() / 1_000_000_000) as i64;
+    let mut blockdev = Blockdev::new(born, disks());
+    serve(
+        &mut Manager::new(b"/dev"),
+        &mut blockdev,
+        &mut Native::new(),
+    )
+}

@@ -1,0 +1,31 @@
+//! The program of /dev/random and /dev/urandom.
+#![no_std]
+#![no_main]
+#![forbid(unsafe_code)]
+
+use cairn_random::server::{Machine, Random};
+use cairn_resmgr::event::serve;
+use cairn_resmgr::{Manager, Native};
+use cairn_rt::{entropy, time};
+
+cairn_rt::entry!(main);
+
+struct Processor;
+
+impl Machine for Processor {
+    fn entropy(&mut self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        let cycles = entropy::cycles() ^ time::realtime().rotate_left(32);
+        // Without a generator in the processor what is left are the moments when requests come.
+        let hardware = entropy::hardware().unwrap_or_else(|| cycles.rotate_left(17));
+        bytes[..8].copy_from_slice(&hardware.to_le_bytes());
+        bytes[8..].copy_from_slice(&cycles.to_le_bytes());
+        bytes
+    }
+}
+
+fn main() -> ! {
+    let born = (time::realtime() / 1_000_000_000) as i64;
+    let mut random = Random::new(Processor, born);
+    serve(&mut Manager::new(b"/dev"), &mut random, &mut Native::new())
+}
