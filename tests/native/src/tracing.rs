@@ -20,8 +20,9 @@ const NAMES: [&str; 6] = [
     "call and reply",
     "P and V",
     "pulse",
-    "a page given back and touched",
+    WITH_VM,
 ];
+const WITH_VM: &str = "a page given back and touched";
 
 type Costs = [u64; NAMES.len()];
 
@@ -46,7 +47,10 @@ fn main() -> ! {
     for (i, name) in NAMES.iter().enumerate() {
         let [before, during, after] = [before[i], during[i], after[i]];
         log!("{name}: {before} instructions, {during} while on, {after} afterwards");
-        assert!(before == after && before < during, "{name}");
+        // `vm` may find another frame free then, and a few instructions sooner or later.
+        let slack = if *name == WITH_VM { 8 } else { 0 };
+        let same = before.abs_diff(after) <= slack;
+        assert!(same && before < during, "{name}");
     }
     log!("tracing: done");
     cairn_rt::start::exit(0)
