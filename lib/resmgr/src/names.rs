@@ -83,6 +83,8 @@ impl<S: Server> Core<S> {
         };
         let ((node, access), created) = match known {
             Some(Some(known)) => (known, false),
+            // It is known not to be there, and nothing is made.
+            Some(None) if flags & o::CREAT == 0 => return fail(ENOENT),
             _ => self.find_or_make(server, cx, last, (flags, mode))?,
         };
         if !created {
