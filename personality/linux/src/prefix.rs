@@ -9,9 +9,11 @@ pub struct Prefixes {
     /// Names that begin with a slash, and the root's, which is empty.
     absolute: Vec<Entry>,
     schemes: Vec<Entry>,
+    /// All of these, one after the other: a child that shares memory has a copy of its own, which is three pieces so.
+    names: Vec<u8>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Entry {
     /// The name's first bytes ([`head`]), and which of a name's must be equal to them: that settles most cases.
     head: u64,
@@ -19,7 +21,19 @@ struct Entry {
     index: u32,
     /// Which of all mounts that ever were.
     serial: u32,
-    name: Vec<u8>,
+    /// Where its name is among all.
+    start: u32,
+    length: u32,
+}
+
+impl Entry {
+    #[inline(always)]
+    fn name<'a>(&self, names: &'a [u8]) -> &'a [u8] {
+        let start = self.start as usize;
+        names
+            .get(start..start + self.length as usize)
+            .unwrap_or_default()
+    }
 }
 
 /// The first eight bytes of a name as a word, with zeros behind its end.
@@ -49,6 +63,7 @@ impl Prefixes {
             version,
             absolute: Vec::new(),
             schemes: Vec::new(),
+            names: Vec::new(),
         }
     }
 
@@ -61,15 +76,17 @@ impl Prefixes {
             None | Some(b'/') => &mut self.absolute,
             Some(_) => &mut self.schemes,
         };
-        let at = list.partition_point(|e| e.name.len() >= name.len());
+        let at = list.partition_point(|e| e.length as usize >= name.len());
         let entry = Entry {
             head: head(name),
             mask: mask(name.len()),
             index,
             serial,
-            name: name.to_vec(),
+            start: self.names.len() as u32,
+            length: name.len() as u32,
         };
         list.insert(at, entry);
+        self.names.extend_from_slice(name);
     }
 
     /// The indices of all managers of files with names.
@@ -89,14 +106,15 @@ impl Prefixes {
 
     pub fn name(&self, index: u32) -> Option<&[u8]> {
         let entry = self.all().find(|entry| entry.index == index)?;
-        Some(&entry.name)
+        Some(entry.name(&self.names))
     }
 
     /// Index and length of the mount in whose tree this mount's place lies.
     pub fn above(&self, name: &[u8]) -> Option<(u32, usize)> {
-        let holds = |e: &&Entry| e.name.len() < name.len() && matches(&e.name, name);
+        let shorter = |e: &&Entry| (e.length as usize) < name.len();
+        let holds = |e: &&Entry| shorter(e) && matches(e.name(&self.names), name);
         let entry = self.absolute.iter().find(holds)?;
-        Some((entry.index, entry.name.len()))
+        Some((entry.index, entry.length as usize))
     }
 
     /// The mounts of this table, as bits, that are in another one as well.
@@ -110,14 +128,16 @@ impl Prefixes {
 
     /// The mounts, as bits, whose places are in other folders than the root.
     pub fn deep(&self) -> u32 {
-        let is_deep = |e: &&Entry| e.name.iter().filter(|byte| **byte == b'/').count() > 1;
+        let slashes = |name: &[u8]| name.iter().filter(|byte| **byte == b'/').count();
+        let is_deep = |e: &&Entry| slashes(e.name(&self.names)) > 1;
         let deep = self.absolute.iter().filter(is_deep);
         deep.fold(0, |all, e| all | 1 << e.index)
     }
 
     /// Whether something is mounted below this place.
     pub fn is_above(&self, place: &[u8]) -> bool {
-        let below = |e: &Entry| e.name.len() > place.len() && matches(place, &e.name);
+        let longer = |e: &Entry| e.length as usize > place.len();
+        let below = |e: &Entry| longer(e) && matches(place, e.name(&self.names));
         self.absolute.iter().any(below)
     }
 
@@ -131,11 +151,12 @@ impl Prefixes {
         };
         for entry in list {
             // Of a name of up to eight bytes that is all there is to compare.
-            if (head ^ entry.head) & entry.mask == 0
-                && ends(&entry.name, name)
-                && (entry.mask != u64::MAX || name.starts_with(&entry.name))
-            {
-                return Some((entry.index, entry.name.len()));
+            if (head ^ entry.head) & entry.mask != 0 {
+                continue;
+            }
+            let prefix = entry.name(&self.names);
+            if ends(prefix, name) && (entry.mask != u64::MAX || name.starts_with(prefix)) {
+                return Some((entry.index, prefix.len()));
             }
         }
         None
