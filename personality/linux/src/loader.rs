@@ -82,6 +82,11 @@ impl Program {
         })
     }
 
+    /// It is mapped, or will not be.
+    pub fn into_file(self) -> Arc<OpenFile> {
+        self.file
+    }
+
     /// Bias of the main program's addresses.
     pub fn place(&self) -> Result<u64> {
         if !self.image.relocatable {

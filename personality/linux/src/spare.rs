@@ -71,6 +71,12 @@ impl Spares {
     }
 }
 
+/// A file that is no descriptor is closed for good.
+pub fn close_own(file: Arc<OpenFile>) {
+    let wanted = !process().state().spares.has(file.home);
+    close(file, wanted);
+}
+
 /// A file is closed for good if this was its last descriptor. `wanted`: [`Spares::has`] none of its manager, so its portal may be kept.
 pub fn close(mut file: Arc<OpenFile>, wanted: bool) {
     if !wanted || file.home == NO_SLOT || file.kind & kind::SEEKABLE == 0 {

@@ -20,6 +20,7 @@ use crate::path::{self, AT_FDCWD};
 use crate::process::Process;
 use crate::script;
 use crate::signal::AltStack;
+use crate::spare;
 use crate::stack::{self, at, Strings};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -195,7 +196,11 @@ pub fn exec(
     if enter(f, &program, interpreter.as_ref(), texts, false).is_err() {
         super::exit::die(crate::signal::SIGSEGV);
     }
-    drop((file, program, interpreter));
+    drop(program);
+    spare::close_own(file);
+    if let Some(interpreter) = interpreter {
+        spare::close_own(interpreter.into_file());
+    }
     settle(exe, &given, traced);
     Ok(0)
 }
