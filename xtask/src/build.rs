@@ -56,7 +56,7 @@ const NATIVE: [(&str, &str); 17] = [
     ("cairn-procfs", "procfs"),
     ("cairn-devfs", "devfs"),
     ("cairn-blockdev", "blockdev"),
-    ("cairn-random", "random"),
+    ("cairn-random-server", "random"),
     ("cairn-sysfs", "sysfs"),
     ("cairn-uart", "uart"),
 ];

@@ -90,7 +90,7 @@ impl<S: System> Manager<S> {
         let has = |roles: u64| message.badge & roles != 0;
         match words[0] {
             FORK..=SECCOMP | TRACE..=CORE => {}
-            IDS_OF..=SIGNAL_OWNER | CGROUP_MAKE..=SET_OOM => return self.outside(message),
+            IDS_OF..=SIGNAL_OWNER | CGROUP_MAKE..=STIR => return self.outside(message),
             _ => return Err(ENOSYS),
         }
         // (Components' label is the superuser's, and gives them nothing here.)
@@ -194,7 +194,7 @@ impl<S: System> Manager<S> {
     fn outside(&mut self, message: &Received) -> Result<Outcome, Errno> {
         let words = &message.words;
         let by = match words[0] {
-            GROUPS_OF | REAL_LABEL | ATTEND | SPACE_OF => role::GROUPS,
+            GROUPS_OF | REAL_LABEL | ATTEND | SPACE_OF | STIR => role::GROUPS,
             START => role::START,
             SET_ID => role::SET_ID,
             IDS_OF => role::TERMINAL | role::INSPECT,
@@ -237,6 +237,11 @@ impl<S: System> Manager<S> {
             }
             GROUPS_OF => self.groups_of(message, words[1]),
             REAL_LABEL => self.real_label(words[1]),
+            STIR => {
+                let bytes = [words[1], words[2], words[3], words[4]].map(u64::to_le_bytes);
+                self.seeds.stir(bytes.as_flattened());
+                done(0)
+            }
             FILES_LIMIT_OF => self.files_limit_of(words[1]),
             MEMORY_OPEN => self.memory_open(words[1], words[2]),
             MEMORY => self.memory(message),

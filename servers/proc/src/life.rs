@@ -287,7 +287,20 @@ impl<S: System> Manager<S> {
         self.trace_executed(slot, former);
         self.release_vfork_parent(slot);
         self.limit_new_memory(slot);
-        Ok(Outcome::words(&[0, creds.effective, creds.permitted]))
+        let [low, high] = self.seed();
+        Ok(Outcome::words(&[
+            0,
+            creds.effective,
+            creds.permitted,
+            low,
+            high,
+        ]))
+    }
+
+    /// 16 random bytes for a program that begins (AT_RANDOM), as words.
+    pub(crate) fn seed(&mut self) -> [u64; 2] {
+        let seed = u128::from_le_bytes(self.seeds.take(|| self.system.entropy()));
+        [seed as u64, (seed >> 64) as u64]
     }
 
     /// Path, command line and name that EXEC and EXEC_FRESH begin their parts with, as far as they are kept, and where they end there.

@@ -23,6 +23,7 @@ use alloc::vec::Vec;
 use cairn_abi::Token;
 use cairn_idl::errno::{EFAULT, ENOMEM, EPERM, ESRCH};
 use cairn_idl::proc::FORK;
+use cairn_random::Supply;
 use cairn_rt::{Portal, Received};
 
 /// Portals that the first process gets, and where things are.
@@ -72,6 +73,8 @@ pub struct Manager<S: System> {
     pub(crate) first: Slot,
     /// Its exit code is the machine's.
     pub(crate) exit_with_code: bool,
+    /// What programs begin with.
+    pub(crate) seeds: Supply,
     /// Tell the log what is executed.
     pub(crate) log_names: bool,
     /// How many processes asked to be the parent of orphans.
@@ -120,6 +123,7 @@ impl<S: System> Manager<S> {
             attended: 0,
             first: NONE,
             exit_with_code: false,
+            seeds: Supply::default(),
             log_names: false,
             subreapers: 0,
             counts: Rc::default(),

@@ -15,7 +15,8 @@ use cairn_abi::{rights, Error, Id, Token};
 use cairn_idl::errno::{EAGAIN, EBADF, EFAULT, EINVAL, EIO, EMFILE, ENOMEM};
 use cairn_idl::vm;
 use cairn_idl::wire::Failure;
-use cairn_rt::{Message, Portal, Receiver};
+use cairn_random::SEED;
+use cairn_rt::{entropy, Message, Portal, Receiver};
 
 /// Slots that one TABLE_COPY is about.
 const SLOT_SHARE: usize = 256;
@@ -139,6 +140,16 @@ impl System for Native {
             .power
             .map(|machine| machine.service(machine::WALL_CLOCK, &[wall]));
         matches!(set, Some(Ok(_)))
+    }
+
+    fn entropy(&mut self) -> [u8; SEED] {
+        let cycles = entropy::cycles() ^ self.now().rotate_left(32);
+        // Without a generator in the processor what is left are the moments when programs begin.
+        let hardware = entropy::hardware().unwrap_or_else(|| cycles.rotate_left(17));
+        let mut bytes = [0; SEED];
+        bytes[..8].copy_from_slice(&hardware.to_le_bytes());
+        bytes[8..].copy_from_slice(&cycles.to_le_bytes());
+        bytes
     }
 
     fn log(&mut self, line: &str) {

@@ -296,7 +296,8 @@ impl<S: System> Manager<S> {
         let careful = core::mem::take(&mut process.careful);
         let bytes = process.creds.to_bytes();
         self.answer(message, &bytes)?;
-        Ok(Outcome::words(&[0, careful.into()]))
+        let [low, high] = self.seed();
+        Ok(Outcome::words(&[0, careful.into(), low, high]))
     }
 
     /// SET_ROOT

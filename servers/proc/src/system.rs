@@ -3,6 +3,7 @@
 use cairn_abi::layout::{MAX_SLOTS, PAGE};
 use cairn_abi::state::Registers;
 use cairn_abi::{Error, Id, Token};
+use cairn_random::SEED;
 use cairn_rt::Portal;
 
 /// A Linux error number, positive.
@@ -124,6 +125,8 @@ pub trait System {
     fn wall(&mut self) -> u64;
     /// It is this from now on. False: the machine is not there to be told.
     fn set_wall(&mut self, wall: u64) -> bool;
+    /// What is hard to guess of this moment, as far as the machine has it.
+    fn entropy(&mut self) -> [u8; SEED];
     /// A line for the system's log.
     fn log(&mut self, line: &str);
 

@@ -3,10 +3,11 @@
 #![no_main]
 #![forbid(unsafe_code)]
 
-use cairn_random::server::{Machine, Random};
+use cairn_idl::proc;
+use cairn_random_server::server::{Machine, Random};
 use cairn_resmgr::event::serve;
 use cairn_resmgr::{Manager, Native};
-use cairn_rt::{entropy, time};
+use cairn_rt::{entropy, startup, time};
 
 cairn_rt::entry!(main);
 
@@ -21,6 +22,13 @@ impl Machine for Processor {
         bytes[..8].copy_from_slice(&hardware.to_le_bytes());
         bytes[8..].copy_from_slice(&cycles.to_le_bytes());
         bytes
+    }
+
+    fn stir(&mut self, [first, second, third, fourth]: [u64; 4]) {
+        // Without `proc` there are no programs.
+        if let Some(proc) = startup::portal("proc") {
+            let _ = proc::Client(&proc).stir(first, second, third, fourth);
+        }
     }
 }
 

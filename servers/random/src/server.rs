@@ -1,11 +1,11 @@
 //! The manager of `random:`.
 
-use crate::generator::Generator;
 use alloc::vec;
 use alloc::vec::Vec;
 use cairn_idl::device;
 use cairn_idl::errno::*;
 use cairn_idl::fs::{kind, poll, s, Stat, DEVICE_MOST};
+use cairn_random::Generator;
 use cairn_resmgr::layout::{self, makedev};
 use cairn_resmgr::server::{put, Answer};
 use cairn_resmgr::{Context, Data, Failure, Handle, Meta, Opened, Readiness, Server};
@@ -14,6 +14,8 @@ use cairn_resmgr::{Context, Data, Failure, Handle, Meta, Opened, Readiness, Serv
 pub trait Machine {
     /// Something that others cannot know, for the generator.
     fn entropy(&mut self) -> [u8; 16];
+    /// `proc`, which has random bytes for programs that begin, is to mix these in.
+    fn stir(&mut self, words: [u64; 4]);
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,6 +153,9 @@ impl<M: Machine> Server for Random<M> {
         let bytes = &mut bytes[..length.min(64)];
         cx.fetch(0, bytes)?;
         self.generator.mix(bytes);
+        let mut more = [[0; 8]; 4];
+        self.generator.fill(more.as_flattened_mut());
+        self.machine.stir(more.map(u64::from_le_bytes));
         Ok(length)
     }
 
@@ -185,12 +190,15 @@ mod tests {
     use cairn_resmgr::fake::Bench;
 
     #[derive(Default)]
-    struct Fake(u8);
+    struct Fake(u8, Vec<[u64; 4]>);
 
     impl Machine for Fake {
         fn entropy(&mut self) -> [u8; 16] {
             self.0 += 1;
             [self.0; 16]
+        }
+        fn stir(&mut self, words: [u64; 4]) {
+            self.1.push(words);
         }
     }
 
@@ -214,6 +222,9 @@ mod tests {
         assert_ne!(read(&mut bench, file, 100), first[..100]);
         let words = [fs::WRITE, fs::POSITION];
         assert_eq!(bench.result(file, &words, &[7; 100]), 100);
+        assert_eq!(bench.result(file, &words, &[7; 100]), 100);
+        let stirred = &bench.server.machine.1;
+        assert!(stirred.len() == 2 && stirred[0] != stirred[1] && stirred[0] != [7; 4]);
         let mut other = self::bench();
         let same = other.open(b"random", o::RDONLY, 0).unwrap();
         assert_eq!(read(&mut other, same, 100), first[..100]);

@@ -189,11 +189,11 @@ pub fn exec(
         return Err(fresh::exec(&file, &exe, names, &arguments, &environment));
     }
     let places = first_stack(&arguments, &environment, &name);
-    pass_point_of_no_return(&exe, &arguments, &given, places)?;
+    let seed = pass_point_of_no_return(&exe, &arguments, &given, places)?;
     // From here on there is no program to go back to.
     let traced = traced_by(&environment);
     let texts = (&name[..], &arguments, &environment);
-    if enter(f, &program, interpreter.as_ref(), texts, false).is_err() {
+    if enter(f, &program, interpreter.as_ref(), texts, (seed, false)).is_err() {
         super::exit::die(crate::signal::SIGSEGV);
     }
     drop(program);
@@ -205,14 +205,14 @@ pub fn exec(
     Ok(0)
 }
 
-/// The rest of exec in a domain that is the program's already. It is never traced: others can read the log.
+/// The rest of exec in a domain that is the program's already; with BEGIN's answer. It is never traced: others can read the log.
 pub(super) fn load(
     f: &mut Frame,
     executable: Executable,
     (given, name): (&[u8], &[u8]),
     arguments: &Strings,
     environment: &Strings,
-    careful: bool,
+    begun: ([u64; 2], bool),
 ) -> Result<()> {
     let Loadable {
         file,
@@ -222,7 +222,7 @@ pub(super) fn load(
     let exe = path::path_of(&file).unwrap_or_else(|_| name.to_vec());
     let interpreter = interpreter.as_ref();
     let texts = (name, arguments, environment);
-    enter(f, &program, interpreter, texts, careful)?;
+    enter(f, &program, interpreter, texts, begun)?;
     settle(exe, given, false);
     Ok(())
 }
@@ -283,7 +283,7 @@ fn pass_point_of_no_return(
     arguments: &Strings,
     name: &[u8],
     places: u64,
-) -> Result<()> {
+) -> Result<[u64; 2]> {
     let line = command_line(arguments);
     let mut text = exe.to_vec();
     text.extend_from_slice(line);
@@ -330,12 +330,14 @@ fn pass_point_of_no_return(
     result.map(|answer| in_new_space(process, answer))
 }
 
-/// With the answer of EXEC.
-fn in_new_space(process: &Process, [_, effective, permitted, ..]: [u64; 8]) {
+/// With the answer of EXEC; the random bytes in it.
+fn in_new_space(process: &Process, answer: [u64; 8]) -> [u64; 2] {
+    let [_, effective, permitted, low, high, ..] = answer;
     process.borrows_memory.store(false, Ordering::Relaxed);
     process.set_capabilities(effective, permitted);
     let state = process.state();
     frames::forget(state.files.files().map(|(_, entry)| &entry.file), false);
+    [low, high]
 }
 
 /// Does the environment ask for a trace of calls?
@@ -343,13 +345,13 @@ fn traced_by(environment: &Strings) -> bool {
     environment.iter().any(|v| v == b"CAIRN_STRACE=1")
 }
 
-/// Map the program and make the frame its first instruction.
+/// Map the program and make the frame its first instruction. `seed` and `careful` (AT_SECURE) are what `proc` said.
 fn enter(
     f: &mut Frame,
     program: &Program,
     interpreter: Option<&Program>,
     (name, arguments, environment): (&[u8], &Strings, &Strings),
-    careful: bool,
+    (seed, careful): ([u64; 2], bool),
 ) -> Result<()> {
     let process = process();
     // The stack first: what `vm` places by itself goes below it.
@@ -406,7 +408,7 @@ fn enter(
         // FSGSBASE may be used by programs.
         (at::HWCAP2, 2),
     ];
-    let random = random::bytes16();
+    let random = random::at_random(seed);
     let image = stack::build(
         LINUX_STACK_TOP,
         arguments,

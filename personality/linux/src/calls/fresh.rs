@@ -308,7 +308,7 @@ fn begin(frame: &mut Frame, (root, spaces): (Option<&[u8]>, u64), told: Told) ->
     // Its manager tells `proc` whose ids it gives.
     Request::new(&[fs::EXECUTE]).call(file.slot())?;
     let mut creds = Credentials::default();
-    let [_, careful, ..] = Request::new(&[proc::BEGIN])
+    let [_, careful, low, high, ..] = Request::new(&[proc::BEGIN])
         .input_value(&mut creds)
         .call(linux_slot::PROC)?;
     ids::remember(&creds);
@@ -329,7 +329,7 @@ fn begin(frame: &mut Frame, (root, spaces): (Option<&[u8]>, u64), told: Told) ->
         (&told.given, &told.name),
         &arguments,
         &environment,
-        careful != 0,
+        ([low, high], careful != 0),
     )?;
     // What came for it meanwhile.
     area().mark_poked();

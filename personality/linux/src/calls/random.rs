@@ -42,25 +42,14 @@ fn fill(into: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-/// For AT_RANDOM. Without any source the time stamp counter must do: better a weak stack guard than no program.
-pub fn bytes16() -> [u8; 16] {
+/// For AT_RANDOM: from the processor, else what `proc` said.
+pub fn at_random(told: [u64; 2]) -> [u8; 16] {
     let mut bytes = [0; 16];
-    if fill(&mut bytes).is_err() {
-        let mut state = area::timestamp();
-        for chunk in bytes.chunks_mut(8) {
-            chunk.copy_from_slice(&mix(&mut state).to_le_bytes());
-        }
+    if !from_processor(&mut bytes) {
+        bytes[..8].copy_from_slice(&told[0].to_le_bytes());
+        bytes[8..].copy_from_slice(&told[1].to_le_bytes());
     }
     bytes
-}
-
-/// SplitMix64 (Steele, Lea, Flood 2014).
-fn mix(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ z >> 31
 }
 
 pub fn getrandom(f: &mut Frame) -> Result<u64> {
@@ -84,17 +73,5 @@ pub fn getrandom(f: &mut Frame) -> Result<u64> {
         0 if !range.is_empty() => Err(EFAULT),
         // Memory that ends is no error once something is in it.
         done => Ok(done),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn splitmix_is_the_published_sequence() {
-        let mut state = 1234567;
-        assert_eq!(mix(&mut state), 6457827717110365317);
-        assert_eq!(mix(&mut state), 3203168211198807973);
     }
 }

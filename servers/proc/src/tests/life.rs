@@ -297,6 +297,41 @@ fn exec_keeps_one_thread_and_what_posix_says() {
 }
 
 #[test]
+fn programs_begin_with_different_random_bytes() {
+    let mut w = World::new();
+    let pid = w.fork(1);
+    let mut seen = std::collections::HashSet::new();
+    let mut seed = |w: &mut World| {
+        let [_, _, _, low, high, ..] = w.call_with(pid, b"/x", &[EXEC, 2]).words();
+        assert!(low != 0 && high != 0 && seen.insert((low, high)));
+        (low, high)
+    };
+    (0..100).for_each(|_| {
+        seed(&mut w);
+    });
+    // What devfs was written counts, and nobody but its kind may say it.
+    let mut other = World::new();
+    assert_eq!(other.fork(1), pid);
+    assert_eq!(other.call(pid, &[STIR, 1, 2, 3, 4]).result(), -EPERM);
+    assert_eq!(
+        other
+            .component(role::INSPECT, b"", &[STIR, 1, 2, 3, 4])
+            .result(),
+        -EPERM
+    );
+    assert_eq!(
+        other
+            .component(role::GROUPS, b"", &[STIR, 1, 2, 3, 4])
+            .result(),
+        0
+    );
+    (0..100).for_each(|_| {
+        seed(&mut other);
+    });
+    check(&w);
+}
+
+#[test]
 fn exec_raises_nobody() {
     let mut w = World::new();
     let pid = w.fork(1);
