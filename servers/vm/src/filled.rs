@@ -58,29 +58,33 @@ impl Pages {
         while let Some(first) = left.first() {
             let row = number(first) / CHUNK;
             let chunk = self.own_chunk(frames, number(first));
-            let (mut new, mut file, mut count) = (0, 0, 0);
+            let (mut new, mut file, mut count) = (0u64, 0, 0);
             for fill in left {
-                let (page, slot) = (number(fill), number(fill) % CHUNK);
+                let page = number(fill);
                 if page / CHUNK != row {
                     break;
                 }
+                let slot = page % CHUNK;
+                let bit = 1 << slot;
                 chunk.frames[slot as usize] = fill.frame;
-                new |= 1 << slot;
+                new |= bit;
                 if fill.source == AS_IT_IS {
                     frames.retain(fill.frame);
-                    file |= 1 << slot;
+                    file |= bit;
                 }
                 count += 1;
             }
             left = &left[count..];
             debug_assert_eq!(chunk.resident & new, 0);
+            debug_assert_eq!(new.count_ones() as usize, count);
             chunk.resident |= new;
             chunk.file = chunk.file & !new | file;
             chunk.cow &= !new;
             if cow {
                 chunk.cow |= file;
             }
-            self.arrived(new.count_ones());
+            // (Each has a page of its own.)
+            self.arrived(count as u32);
         }
     }
 }

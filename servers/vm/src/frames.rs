@@ -241,6 +241,17 @@ impl Frames {
         self.counts.get_mut(start..start.checked_add(row.len())?)
     }
 
+    /// [`Frames::release`], of frames that others mostly have references to as well.
+    #[inline(always)]
+    pub fn let_go(&mut self, frame: Frame) {
+        match self.counts.get_mut(frame.wrapping_sub(self.base) as usize) {
+            Some(count) if *count > 1 => *count -= 1,
+            _ => {
+                self.release(frame);
+            }
+        }
+    }
+
     /// Drop one reference; the last one frees the frame (then true).
     #[inline]
     pub fn release(&mut self, frame: Frame) -> bool {

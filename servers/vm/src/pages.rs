@@ -611,17 +611,21 @@ impl Pages {
         // Only the first and the last chunk can keep something.
         let (mut keep_first, mut keep_last) = (0, 0);
         let mut to = from;
+        let all = (start, end) == (0, u64::MAX);
+        if all {
+            self.resident = 0;
+        }
         while to < self.chunks.len() && self.chunks[to].first < end {
             let chunk = &mut self.chunks[to];
             let mask = chunk.resident & mask(chunk.first, start, end);
-            self.resident -= u64::from(mask.count_ones());
+            if !all {
+                self.resident -= u64::from(mask.count_ones());
+            }
             if mask == chunk.resident {
                 keep_last = 0;
                 // Who holds it as well goes on using its references.
                 if Rc::get_mut(chunk).is_some() {
-                    chunk.each(mask, |f| {
-                        frames.release(f);
-                    });
+                    chunk.each(mask, |f| frames.let_go(f));
                 }
             } else {
                 if to == from {

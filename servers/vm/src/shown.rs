@@ -238,7 +238,7 @@ impl<N: Nucleus> Vm<N> {
         for chunk in object.pages.overlapping(first, last) {
             let hot = if writable { chunk.hot } else { 0 };
             let asked = chunk.resident & (chunk.wanted | hot);
-            let mut left = asked & mask(chunk.first, first, last);
+            let left = asked & mask(chunk.first, first, last);
             // Its pages lie in two of the space's chunks at most.
             if left == 0 {
                 continue;
@@ -247,25 +247,32 @@ impl<N: Nucleus> Vm<N> {
                 break;
             }
             chunks -= 2;
-            while left != 0 {
-                let bit = left.trailing_zeros();
-                left &= left - 1;
-                let address = (chunk.first + u64::from(bit) - first + start) * 4096;
-                let frame = chunk.frames[bit as usize];
-                if hot >> bit & 1 == 0 {
-                    fills.push(Fill {
-                        address: address | shown,
-                        frame,
-                        source: AS_IT_IS,
-                    });
-                } else if let (1.., Some(copy)) = (copies, frames.alloc(reserve)) {
-                    copies -= 1;
-                    fills.push(Fill {
-                        address: address | own,
-                        frame: copy,
-                        source: frame,
-                    });
+            // Where the chunk would begin; of what lies before the mapping nothing is left.
+            let begin = start.wrapping_add(chunk.first).wrapping_sub(first);
+            let address = |bit: u32| begin.wrapping_add(u64::from(bit)) * 4096;
+            // Those that are shown as they are come one after the other, which is quicker here and for the nucleus.
+            let (mut plain, mut copied) = (left & !hot, left & hot);
+            fills.extend((0..plain.count_ones()).map(|_| {
+                let bit = plain.trailing_zeros() % u64::BITS;
+                plain &= plain.wrapping_sub(1);
+                Fill {
+                    address: address(bit) | shown,
+                    frame: chunk.frames[bit as usize],
+                    source: AS_IT_IS,
                 }
+            }));
+            while copied != 0 {
+                let bit = copied.trailing_zeros();
+                copied &= copied - 1;
+                let (1.., Some(copy)) = (copies, frames.alloc(reserve)) else {
+                    break;
+                };
+                copies -= 1;
+                fills.push(Fill {
+                    address: address(bit) | own,
+                    frame: copy,
+                    source: chunk.frames[bit as usize],
+                });
             }
         }
     }
