@@ -6,7 +6,7 @@ use cairn_abi::{layout, Error};
 use cairn_idl::errno::ETXTBSY;
 use cairn_idl::vm::{self, making, Wanted};
 use cairn_idl::wire::Failure;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 const VM: Portal = Portal(layout::native_slot::VM);
 
@@ -69,15 +69,41 @@ pub fn watch(watcher: Portal) -> Result<(), Error> {
     vm::Client(&VM).object_watch(watcher.0).map_err(gate)
 }
 
-/// The next thing that is wanted. To be asked until there is none, after each notification.
+/// Further objects of an answer that nobody has mapped any more, which are still to be told: the last ones of so many.
+static UNUSED: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
+static UNUSED_LEFT: AtomicUsize = AtomicUsize::new(0);
+/// `vm` has said that there is nothing else.
+static ALL_TOLD: AtomicBool = AtomicBool::new(false);
+
+/// The next thing that is wanted. To be asked until there is none, after each notification. (By one thread.)
 pub fn wanted() -> Option<Request> {
+    let left = UNUSED_LEFT.load(Ordering::Relaxed);
+    if let Some(tag) = left.checked_sub(1).and_then(|at| UNUSED.get(at)) {
+        UNUSED_LEFT.store(left - 1, Ordering::Relaxed);
+        let tag = tag.load(Ordering::Relaxed);
+        return Some(Request::Unused { tag });
+    }
+    if ALL_TOLD.load(Ordering::Relaxed) {
+        ALL_TOLD.store(false, Ordering::Relaxed);
+        return None;
+    }
     let vm::ObjectWantedAnswer {
         what,
         tag,
         first,
         pages,
         ticket,
+        more,
+        last,
     } = vm::Client(&VM).object_wanted().ok()?;
+    if what == Wanted::Unused as u64 {
+        for (place, tag) in UNUSED.iter().zip([first, pages, ticket]) {
+            place.store(tag, Ordering::Relaxed);
+        }
+        UNUSED_LEFT.store((more as usize).min(UNUSED.len()), Ordering::Relaxed);
+        ALL_TOLD.store(last != 0, Ordering::Relaxed);
+        return Some(Request::Unused { tag });
+    }
     Some(match what {
         what if what == Wanted::Pages as u64 => Request::Pages { tag, first, pages },
         what if what == Wanted::Soon as u64 => Request::Soon { tag, first, pages },
@@ -87,7 +113,6 @@ pub fn wanted() -> Option<Request> {
             pages,
             ticket,
         },
-        what if what == Wanted::Unused as u64 => Request::Unused { tag },
         _ => return None,
     })
 }

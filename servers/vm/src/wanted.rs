@@ -26,6 +26,8 @@ const MAX_PAGERS: usize = 32;
 const MAX_MISSING: usize = 4096;
 const MAX_SYNCS: usize = 1024;
 const MAX_SOON: usize = 64;
+/// Objects in one answer of OBJECT_WANTED.
+const UNUSED_AT_ONCE: usize = 4;
 
 pub(crate) struct Pager {
     pub(crate) space: Handle,
@@ -328,16 +330,30 @@ impl<N: Nucleus> Vm<N> {
             let mine = |object: &Handle| called_by(objects, handle, *object).is_some();
             list.iter().position(mine)
         };
-        while let Some(at) = of(&self.objects, &self.pagers.idle.list) {
+        // Several at once: a program that ends leaves its own file, its interpreter's and its libraries' so.
+        let (mut unused, mut count) = ([0; UNUSED_AT_ONCE], 0);
+        while count < UNUSED_AT_ONCE {
+            let Some(at) = of(&self.objects, &self.pagers.idle.list) else {
+                break;
+            };
             let object = self.pagers.idle.list.swap_remove(at);
             let object = self.objects.resolve(object);
             if let Some(object) = object.and_then(|i| self.objects.get_mut(i)) {
                 object.idle = false;
                 // It may have been mapped again.
                 if let (0, Some(tag)) = (object.mapped, object.tag.or(object.told)) {
-                    return Ok(Answer::new(&[Wanted::Unused as u64, tag, 0, 0, 0]));
+                    unused[count] = tag;
+                    count += 1;
                 }
             }
+        }
+        if count != 0 {
+            let last = of(&self.objects, &self.pagers.idle.list).is_none();
+            self.pagers.list[at].told = !last;
+            let [tag, second, third, fourth] = unused;
+            let (what, more) = (Wanted::Unused as u64, count as u64 - 1);
+            let words = [what, tag, second, third, fourth, more, last.into()];
+            return Ok(Answer::new(&words));
         }
         self.pagers.list[at].told = false;
         Ok(Answer::new(&[Wanted::Nothing as u64]))

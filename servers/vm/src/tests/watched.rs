@@ -723,6 +723,62 @@ fn who_made_a_fresh_object_hears_when_nobody_has_it_mapped() {
     s.world.audit();
 }
 
+#[test]
+fn several_that_nobody_has_mapped_are_told_at_once() {
+    let mut s = Server::new(4);
+    let how = making::SHARED | making::FRESH | making::TOLD;
+    let objects: Vec<u64> = (0..6)
+        .map(|n| {
+            let words = [vm::OBJECT_CREATE, 1, how, 100 + n];
+            match s.world.call_badge(s.id, 0, &words).pass {
+                Some(Pass::Mint(badge)) => badge,
+                _ => panic!("no object"),
+            }
+        })
+        .collect();
+    let map_all = |s: &mut Server, objects: &[u64]| {
+        let id = s.world.create();
+        for (n, object) in objects.iter().enumerate() {
+            let at = (AT + n as u64) * PAGE;
+            let words = [vm::OBJECT_MAP, at, PAGE, RW, flags::FIXED | SHARED, 0];
+            let mapped = s.world.call_badge(id, *object, &words).words[0];
+            assert_eq!(mapped, at);
+        }
+        id
+    };
+    let ask = |s: &mut Server| {
+        let words = s.world.call_badge(s.id, 0, &[vm::OBJECT_WANTED]).words;
+        let mut tags = words[1..2 + words[5] as usize].to_vec();
+        tags.sort_unstable();
+        (words[0], tags, words[6])
+    };
+    let unused = Wanted::Unused as u64;
+    // Those that fit, and then the rest, after which it need not ask.
+    let id = map_all(&mut s, &objects);
+    s.world.destroy(id);
+    assert_eq!(s.told(), 1);
+    let (what, mut tags, last) = ask(&mut s);
+    assert_eq!((what, tags.len(), last), (unused, 4, 0));
+    let (what, rest, last) = ask(&mut s);
+    assert_eq!((what, rest.len(), last), (unused, 2, 1));
+    tags.extend(rest);
+    tags.sort_unstable();
+    assert_eq!(tags, [100, 101, 102, 103, 104, 105]);
+    // It is notified again without having asked in vain, and one that is mapped anew is not told.
+    let id = map_all(&mut s, &objects[..2]);
+    s.world.destroy(id);
+    assert_eq!(s.told(), 2);
+    let id = map_all(&mut s, &objects[1..2]);
+    assert_eq!(ask(&mut s), (unused, vec![100], 1));
+    s.world.destroy(id);
+    assert_eq!(s.told(), 3);
+    assert_eq!(ask(&mut s), (unused, vec![101], 1));
+    objects
+        .iter()
+        .for_each(|&object| s.world.close_object(object));
+    s.world.audit();
+}
+
 /// A FRESH object of `init`'s, mapped where a component has its keepsake.
 fn keepsake(world: &mut World, id: Id, object: Option<u64>) -> u64 {
     let object = object.unwrap_or_else(|| {
