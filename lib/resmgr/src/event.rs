@@ -160,6 +160,10 @@ impl<S: Server> Manager<S> {
                         let later = &mut self.waiting.later;
                         stat_direct(&mut self.core, server, later, transport, received)
                     }
+                    fs::ACCESS if self.core.misses(server, received) => {
+                        received.words = [-ENOENT as u64, 0, 0, 0, 0, 0, 0, 0];
+                        Direct::Done(0)
+                    }
                     fs::OPEN => match self.open(server, transport, received) {
                         Some(outcome) => outcome,
                         None => return self.ready(server, transport, received),

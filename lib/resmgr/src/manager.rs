@@ -11,6 +11,7 @@ use crate::handle::{Handles, Recovered};
 use crate::keep::Keepsake;
 use crate::layout::STAT_SIZE;
 use crate::lock::Locks;
+use crate::names::last_for;
 use crate::notice::Notices;
 use crate::path::{Found, Last, Names, Walk};
 use crate::private::PrivateMount;
@@ -25,7 +26,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 use cairn_abi::{flag, Id, Token};
 use cairn_idl::errno::*;
-use cairn_idl::{fs, label};
+use cairn_idl::fs::{self, at};
+use cairn_idl::label;
 use cairn_rt::channel::Reply;
 use cairn_rt::{Portal, Received};
 
@@ -437,6 +439,16 @@ impl<S: Server> Core<S> {
     pub fn leads_nowhere(&mut self, server: &mut S, request: &Received) -> bool {
         request.words[1] & fs::o::CREAT == 0
             && matches!(self.find_short(server, request, Last::Follow), Some(None))
+    }
+
+    /// Whether an ACCESS in order names such a thing, as programs do that look for what is seldom there.
+    #[inline(never)]
+    pub fn misses(&mut self, server: &mut S, request: &Received) -> bool {
+        let [_, want, flags, ..] = request.words;
+        let last = last_for(flags);
+        want <= 7
+            && flags & at::EACCESS != 0
+            && matches!(self.find_short(server, request, last), Some(None))
     }
 
     /// Walk from the node of this portal.

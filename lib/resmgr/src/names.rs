@@ -353,7 +353,8 @@ impl<S: Server> Core<S> {
 
     pub fn access<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
         let [_, want, flags, claimed, ..] = cx.request.words;
-        if want > 7 {
+        // A short path has taken the label's place.
+        if want > 7 || inline_path(cx.request).is_some() && flags & at::EACCESS == 0 {
             return fail(EINVAL);
         }
         let (_, access) = self.existing(server, cx, last_for(flags))?;

@@ -13,7 +13,7 @@ use crate::user_space;
 use alloc::vec::Vec;
 use cairn_idl::fs::{self, at};
 use cairn_idl::label;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 const NOW: u64 = (1 << 30) - 1;
 const OMIT: u64 = (1 << 30) - 2;
@@ -38,7 +38,7 @@ fn on_path(dirfd: i32, name: &[u8], words: &[u64]) -> Result<u64> {
         return Err(ENOENT);
     }
     let start = start(dirfd, name)?;
-    let near = Request::new(words).path(&start.rest).call(start.slot);
+    let near = request(words, &start.rest).call(start.slot);
     match near {
         Err(REDIRECT | ENAMETOOLONG) => on_far_path(dirfd, name, words),
         other => other.map(|_| 0),
@@ -48,9 +48,19 @@ fn on_path(dirfd: i32, name: &[u8], words: &[u64]) -> Result<u64> {
 #[inline(never)]
 fn on_far_path(dirfd: i32, name: &[u8], words: &[u64]) -> Result<u64> {
     walk(dirfd, name, |start, answer| {
-        send(Request::new(words).path(&start.rest), start.slot, answer)
+        send(request(words, &start.rest), start.slot, answer)
     })
     .map(|_| 0)
+}
+
+/// With more words of its own an operation has no room for a path there.
+#[inline(always)]
+fn request<'a>(words: &[u64], path: &'a [u8]) -> Request<'a> {
+    let request = Request::new(words);
+    match words.len() {
+        ..=3 => request.path(path),
+        _ => request.out(path),
+    }
 }
 
 fn on_file(file: &OpenFile, words: &[u64]) -> Result<u64> {
@@ -135,13 +145,27 @@ fn check_access(dirfd: i32, name: u64, wanted: u64, flags: u64) -> Result<u64> {
     if wanted & !7 != 0 || flags & !(at::EACCESS | at::SYMLINK_NOFOLLOW | at::EMPTY_PATH) != 0 {
         return Err(EINVAL);
     }
-    let words = [
-        fs::ACCESS,
-        wanted,
-        flags,
-        own_label(flags & at::EACCESS != 0),
-    ];
+    if flags & at::EACCESS != 0 || is_real() {
+        let words = [fs::ACCESS, wanted, flags | at::EACCESS];
+        return on_name(dirfd, name, flags, &words);
+    }
+    let words = [fs::ACCESS, wanted, flags, own_label(false)];
     on_name(dirfd, name, flags, &words)
+}
+
+/// The real ids are the effective ones, and so is what they may do: it does not matter by which is asked.
+fn is_real() -> bool {
+    let process = process();
+    let same =
+        |a: &AtomicU32, b: &AtomicU32| a.load(Ordering::Relaxed) == b.load(Ordering::Relaxed);
+    let allowed = match process.uid.load(Ordering::Relaxed) {
+        0 => process.permitted.load(Ordering::Relaxed),
+        _ => 0,
+    };
+    same(&process.uid, &process.euid)
+        && same(&process.gid, &process.egid)
+        && process.effective.load(Ordering::Relaxed) == allowed
+        && !user_space::is_inside()
 }
 
 /// Who asks: by the effective or the real ids.
