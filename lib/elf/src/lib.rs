@@ -71,8 +71,31 @@ impl Image {
     }
 }
 
+impl Default for Image {
+    /// Of nothing yet.
+    fn default() -> Image {
+        Image {
+            relocatable: false,
+            entry: 0,
+            segments: [Segment::default(); SEGMENTS_MAX],
+            count: 0,
+            headers: None,
+            header_count: 0,
+            interpreter: None,
+            executable_stack: false,
+        }
+    }
+}
+
 /// Check an executable. `bytes` must hold at least the ELF header and the program headers (the first 4 KiB do in practice); `file_size` is the size of the whole file.
 pub fn parse(bytes: &[u8], file_size: u64) -> Result<Image, Error> {
+    let mut image = Image::default();
+    parse_into(&mut image, bytes, file_size)?;
+    Ok(image)
+}
+
+/// [`parse`] to where the image stays (it is large): a new one.
+pub fn parse_into(image: &mut Image, bytes: &[u8], file_size: u64) -> Result<(), Error> {
     if bytes.len() < 64 || bytes[..4] != [0x7f, b'E', b'L', b'F'] {
         return Err(Error::NotElf);
     }
@@ -107,16 +130,9 @@ pub fn parse(bytes: &[u8], file_size: u64) -> Result<Image, Error> {
         .ok_or(Error::Malformed)?;
     let headers = elf::segment::SegmentTable::new(LittleEndian, Class::ELF64, table);
 
-    let mut image = Image {
-        relocatable,
-        entry: ehdr.e_entry,
-        segments: [Segment::default(); SEGMENTS_MAX],
-        count: 0,
-        headers: None,
-        header_count: u64::from(ehdr.e_phnum),
-        interpreter: None,
-        executable_stack: false,
-    };
+    image.relocatable = relocatable;
+    image.entry = ehdr.e_entry;
+    image.header_count = u64::from(ehdr.e_phnum);
     for header in headers.iter() {
         match header.p_type {
             abi::PT_LOAD if header.p_memsz > 0 => image.push(&header, file_size)?,
@@ -142,7 +158,7 @@ pub fn parse(bytes: &[u8], file_size: u64) -> Result<Image, Error> {
         .iter()
         .find(|s| phoff >= s.offset && end <= s.offset + s.file_size)
         .map(|s| s.address + (phoff - s.offset));
-    Ok(image)
+    Ok(())
 }
 
 impl Image {

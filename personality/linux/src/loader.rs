@@ -39,8 +39,9 @@ pub fn headers_end(head: &[u8]) -> u64 {
 /// (By itself, for an image takes much of the stack until it is in its box.)
 #[inline(never)]
 fn read_image(head: &[u8], size: u64) -> Result<Box<Image>> {
-    let image = cairn_elf::parse(head, size).map_err(|_| ENOEXEC)?;
-    Ok(Box::new(image))
+    let mut image = Box::<Image>::default();
+    cairn_elf::parse_into(&mut image, head, size).map_err(|_| ENOEXEC)?;
+    Ok(image)
 }
 
 struct Object(Option<u32>);
