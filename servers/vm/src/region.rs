@@ -187,10 +187,32 @@ impl Regions {
         self.list.iter()
     }
 
-    /// Index of the first region that ends behind `page`.
+    /// Index of the first region that ends behind `page`. Mostly it is where somebody looked last, or the next one.
     #[inline]
     fn at(&self, page: u64) -> usize {
-        self.list.partition_point(|r| r.end <= page)
+        let last = self.last.get();
+        if self.is_at(last, page) {
+            return last;
+        }
+        self.search_at(page, last + 1)
+    }
+
+    fn search_at(&self, page: u64, next: usize) -> usize {
+        let at = match self.is_at(next, page) {
+            true => next,
+            false => self.list.partition_point(|r| r.end <= page),
+        };
+        self.last.set(at);
+        at
+    }
+
+    #[inline(always)]
+    fn is_at(&self, at: usize, page: u64) -> bool {
+        let behind = match self.list.get(at) {
+            Some(region) => region.end > page,
+            None => at == self.list.len(),
+        };
+        behind && (at == 0 || self.list[at - 1].end <= page)
     }
 
     #[inline]
@@ -201,9 +223,7 @@ impl Regions {
     }
 
     fn search(&self, page: u64) -> Option<&Region> {
-        let at = self.at(page);
-        self.last.set(at);
-        self.list.get(at).filter(|r| r.start <= page)
+        self.list.get(self.at(page)).filter(|r| r.start <= page)
     }
 
     /// The region that ends where one begins whose page was found last.

@@ -85,11 +85,16 @@ impl Lists {
     }
 
     /// As [`Lists::take`], with a new chunk if need be; 0 without memory.
+    #[inline(always)]
     fn take_or_grow(&mut self, class: usize) -> usize {
-        let block = self.take(class);
-        if block != 0 {
-            return block;
+        match self.take(class) {
+            0 => self.grow(class),
+            block => block,
         }
+    }
+
+    #[cold]
+    fn grow(&mut self, class: usize) -> usize {
         let Some(chunk) = memory::map_private(CHUNK as u64) else {
             return 0;
         };
@@ -158,8 +163,7 @@ unsafe impl GlobalAlloc for Heap {
         }
         match class_of(&layout) {
             Some(class) => self.lists.lock().take_or_grow(class) as *mut u8,
-            None => memory::map_private(layout.size().next_multiple_of(PAGE) as u64).unwrap_or(0)
-                as *mut u8,
+            None => map_large(&layout),
         }
     }
 
@@ -171,11 +175,21 @@ unsafe impl GlobalAlloc for Heap {
         match class_of(&layout) {
             // SAFETY: the block came from `alloc` with this layout and is unused now.
             Some(class) => unsafe { self.lists.lock().give(class, block as usize) },
-            None => {
-                memory::unmap_private(block as u64, layout.size().next_multiple_of(PAGE) as u64);
-            }
+            None => unmap_large(block, &layout),
         }
     }
+}
+
+/// A block in a mapping of its own; null without memory.
+#[cold]
+fn map_large(layout: &Layout) -> *mut u8 {
+    let size = layout.size().next_multiple_of(PAGE) as u64;
+    memory::map_private(size).unwrap_or(0) as *mut u8
+}
+
+#[cold]
+fn unmap_large(block: *mut u8, layout: &Layout) {
+    memory::unmap_private(block as u64, layout.size().next_multiple_of(PAGE) as u64);
 }
 
 /// The heap is exhausted: nothing in the personality can go on.
