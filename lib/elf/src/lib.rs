@@ -128,13 +128,19 @@ pub fn parse_into(image: &mut Image, bytes: &[u8], file_size: u64) -> Result<(),
     let table = bytes
         .get(phoff as usize..end as usize)
         .ok_or(Error::Malformed)?;
-    let headers = elf::segment::SegmentTable::new(LittleEndian, Class::ELF64, table);
-
     image.relocatable = relocatable;
     image.entry = ehdr.e_entry;
     image.header_count = u64::from(ehdr.e_phnum);
-    for header in headers.iter() {
-        match header.p_type {
+    for bytes in table.chunks_exact(56) {
+        // Most headers are for others: notes, relocations, exceptions.
+        let kind = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        if !matches!(kind, abi::PT_LOAD | abi::PT_INTERP | abi::PT_GNU_STACK) {
+            continue;
+        }
+        let header = elf::segment::SegmentTable::new(LittleEndian, Class::ELF64, bytes)
+            .get(0)
+            .map_err(|_| Error::Malformed)?;
+        match kind {
             abi::PT_LOAD if header.p_memsz > 0 => image.push(&header, file_size)?,
             abi::PT_INTERP => {
                 let end = header

@@ -179,7 +179,7 @@ impl Program {
             self.map_file(start, mapped_end - start, early, offset, file_end - start)?;
         }
         if place.has_zeroes(segment) {
-            user::fill(file_end, 0, (mapped_end - file_end).min(end - file_end))?;
+            user::clear(file_end, (mapped_end - file_end).min(end - file_end))?;
             if early != protection {
                 memory::protect(start, mapped_end - start, protection)?;
             }

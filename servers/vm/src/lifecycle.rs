@@ -538,9 +538,8 @@ impl<N: Nucleus> Vm<N> {
 
     /// Take a space apart: first its mappings and tables in the nucleus, then its frames and regions here. It comes back if a domain still uses it.
     fn dismantle(&mut self, mut space: Space) -> Option<Space> {
-        let mut buffer = [0 as Frame; 64];
         loop {
-            buffer.fill(0);
+            let mut buffer = [0 as Frame; 64];
             let done = self.nucleus.reap(space.slot, &mut buffer);
             for &frame in buffer.iter().take_while(|&&f| f != 0) {
                 self.table_frames = self.table_frames.saturating_sub(1);

@@ -113,8 +113,8 @@ impl<N: Nucleus> Vm<N> {
         if len == 0 {
             return Err(EINVAL);
         }
-        let code = self.spaces.get(index).ok_or(ESRCH)?.code;
-        code.check(bits)?;
+        let space = self.spaces.get(index).ok_or(ESRCH)?;
+        space.code.check(bits)?;
         let count = pages(len).ok_or(ENOMEM)?;
         let shared = flag & flags::SHARED != 0;
         let mut most = (prot::READ | prot::WRITE | prot::EXECUTE) as u8;
@@ -130,15 +130,14 @@ impl<N: Nucleus> Vm<N> {
         if bits as u8 & !most != 0 {
             return Err(EACCES);
         }
-        let all = self.frames.total() as u64 + u64::from(self.archive.1);
+        let all = || self.frames.total() as u64 + u64::from(self.archive.1);
         let anonymous_shared = shared && object == ANONYMOUS;
         if object == ANONYMOUS
-            && count > all
+            && count > all()
             && (anonymous_shared || flag & flags::NO_RESERVE == 0 && bits & prot::WRITE != 0)
         {
             return Err(ENOMEM);
         }
-        let space = self.spaces.get(index).ok_or(ESRCH)?;
         if space.regions.len() >= MAX_REGIONS || !self.may_record(space) {
             return Err(ENOMEM);
         }

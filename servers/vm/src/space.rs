@@ -525,9 +525,10 @@ pub(crate) fn forget_piece(
     if piece.object != ANONYMOUS {
         if let Some(object) = objects.get_mut(piece.object as usize) {
             object.mapped -= piece.pages();
-            if object.mapped == 0 {
-                idle.add(object);
+            if object.mapped != 0 {
+                return;
             }
+            idle.add(object);
         }
         drop_if_unused(objects, frames, piece.object);
     }

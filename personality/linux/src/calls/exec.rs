@@ -285,7 +285,8 @@ fn pass_point_of_no_return(
     places: u64,
 ) -> Result<[u64; 2]> {
     let line = command_line(arguments);
-    let mut text = exe.to_vec();
+    let mut text = Vec::with_capacity(exe.len() + line.len() + name.len());
+    text.extend_from_slice(exe);
     text.extend_from_slice(line);
     text.extend_from_slice(name);
     super::mqueue::leaving();

@@ -91,6 +91,29 @@ global_asm!(
     "personality_user_fill_end:",
     "xor eax, eax",
     "ret",
+    // rdi target, rsi length: zeroes, by a register that is the program's.
+    ".globl personality_user_clear",
+    "personality_user_clear:",
+    "pxor xmm0, xmm0",
+    "2: sub rsi, 128",
+    "jb 3f",
+    ".set at, 0",
+    ".rept 8",
+    "movups [rdi + at], xmm0",
+    ".set at, at + 16",
+    ".endr",
+    "add rdi, 128",
+    "jmp 2b",
+    "3: xor eax, eax",
+    "lea ecx, [rsi + 128]",
+    "shr ecx, 3",
+    "rep stosq",
+    "mov ecx, esi",
+    "and ecx, 7",
+    "rep stosb",
+    "personality_user_clear_end:",
+    "xor eax, eax",
+    "ret",
     // rdi target, rsi source string, rdx room → rax length without NUL; room if there is no NUL; −1 after a fault.
     ".globl personality_user_string",
     "personality_user_string:",
@@ -247,6 +270,7 @@ global_asm!(
     "personality_fixups:",
     ".long personality_user_copy - personality_fixups, personality_user_copy_end - personality_fixups, personality_user_fault_one - personality_fixups",
     ".long personality_user_fill - personality_fixups, personality_user_fill_end - personality_fixups, personality_user_fault_one - personality_fixups",
+    ".long personality_user_clear - personality_fixups, personality_user_clear_end - personality_fixups, personality_user_fault_one - personality_fixups",
     ".long personality_user_string - personality_fixups, personality_user_string_end - personality_fixups, personality_user_fault_minus - personality_fixups",
     ".long personality_user_fpu - personality_fixups, personality_user_fpu_end - personality_fixups, personality_user_fault_one - personality_fixups",
     ".long personality_user_exchange - personality_fixups, personality_user_exchange_end - personality_fixups, personality_user_fault_high - personality_fixups",
@@ -263,6 +287,7 @@ global_asm!(
 extern "C" {
     fn personality_user_copy(target: u64, source: u64, length: u64) -> u64;
     fn personality_user_fill(target: u64, bytes: u64, length: u64) -> u64;
+    fn personality_user_clear(target: u64, length: u64) -> u64;
     fn personality_user_string(target: u64, source: u64, room: u64) -> i64;
     fn personality_user_fpu(area: u64, mask: u64, save: u64) -> u64;
     fn personality_user_exchange(address: u64, expected: u32, new: u32) -> u64;
@@ -381,6 +406,13 @@ pub fn fill(address: u64, byte: u8, len: u64) -> Result<()> {
     let bytes = u64::from_ne_bytes([byte; 8]);
     // SAFETY: the target is the program's own memory.
     outcome(unsafe { personality_user_fill(range.base, bytes, range.len) })
+}
+
+/// Zeroes for a program that has not begun: its vector registers hold nothing yet.
+pub fn clear(address: u64, len: u64) -> Result<()> {
+    let range = range(address, len)?;
+    // SAFETY: the target is the program's own memory. The register that is used is the program's, which exec resets before it runs.
+    outcome(unsafe { personality_user_clear(range.base, range.len) })
 }
 
 /// Types that are any bytes: integers, and structures of them without padding.
