@@ -85,7 +85,8 @@ mod tests {
     fn each_component_of_the_system_has_the_roles_that_it_uses() {
         let text = include_str!("../../../system/system.toml");
         let all = holders(text);
-        let expected: [(&str, &[&str]); 12] = [
+        let expected: [(&str, &[&str]); 14] = [
+            ("blockdev", &["proc:groups"]),
             ("cgroup2", &["proc:groups", "proc:inspect", "proc:cgroup"]),
             ("devfs", &["proc:groups"]),
             ("event", &["proc:lives", "proc:signals"]),
@@ -108,6 +109,7 @@ mod tests {
                     "vm:inspect",
                 ],
             ),
+            ("random", &["proc:groups"]),
             ("sysfs", &["proc:groups"]),
             // (And the line by which mount(2) makes further ones.)
             (

@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 use cairn_abi::{flag, pulse, received, Error, Token};
 use cairn_idl::capability::FileCapabilities;
 use cairn_idl::errno::{EFAULT, ESRCH};
-use cairn_idl::fs::{Stat, INLINE, INLINE_MAX, INLINE_SHIFT, SHORT_PATHS};
+use cairn_idl::fs::{at, Stat, ACCESS, INLINE, INLINE_MAX, INLINE_SHIFT, SHORT_PATHS};
 use cairn_rt::channel::Reply;
 use cairn_rt::{Message, Portal, Received};
 use core::sync::atomic::AtomicU64;
@@ -390,7 +390,9 @@ impl<S: Server> Bench<S> {
         let mut all = [0; 8];
         all[..words.len()].copy_from_slice(words);
         let mut out = out;
-        let takes = words[0] < 64 && SHORT_PATHS >> words[0] & 1 != 0;
+        // With a label of its own ACCESS has no room for a path.
+        let labelled = words[0] == ACCESS && words.get(2).is_none_or(|it| it & at::EACCESS == 0);
+        let takes = words[0] < 64 && SHORT_PATHS >> words[0] & 1 != 0 && !labelled;
         if self.short_paths && takes && (1..=INLINE_MAX).contains(&out.len()) {
             for (place, bytes) in all[3..].iter_mut().zip(out.chunks(8)) {
                 let mut word = [0; 8];
