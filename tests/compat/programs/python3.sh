@@ -1,4 +1,4 @@
-# Modules of CPython's own tests, as Debian packages them: a case is a test. Arguments: modules.
+# Modules of CPython's own tests, as Debian packages them: a case is a test. Arguments: [--user] modules. With `--user` they run as user 1000.
 . /compat/common.sh
 # Where sem_open keeps its files. The Linux here does not mount it, and multiprocessing would be skipped as a whole.
 [ -d /dev/shm ] || { mkdir /dev/shm && mount -t tmpfs -o mode=1777 tmpfs /dev/shm; }
@@ -36,7 +36,7 @@ class Result(unittest.TestResult):
 def main():
     global owner
     owner = os.getpid()
-    faulthandler.dump_traceback_later(600, exit=True)
+    faulthandler.dump_traceback_later(1500, exit=True)
     loader = unittest.TestLoader()
     suite = unittest.TestSuite()
     try:
@@ -48,9 +48,15 @@ def main():
 # multiprocessing's children import this file, and must not run the tests once more.
 if __name__ == "__main__": main()
 END
+as=()
+if [ "$1" = --user ]; then
+    shift
+    as=(setpriv --reuid=1000 --regid=1000 --init-groups)
+fi
 for module; do
     mkdir -p "$module"
-    (cd "$module" && timeout -k 5 660 python3 ../runner.py "$module" >../said </dev/null)
+    [ ${#as[@]} = 0 ] || chown 1000:1000 "$HOME" "$module"
+    (cd "$module" && timeout -k 5 1560 "${as[@]}" python3 ../runner.py "$module" >../said </dev/null)
     echo "$module (the whole): status $?"
     # What tests print themselves is no case.
     grep -E '^[A-Za-z_][^ ]*( \([^)]*\))?: (ok|error|failed|skipped)' said | sort -u
