@@ -1,5 +1,6 @@
 //! Packing of `linux_dirent64` records: ino u64, next position u64, record length u16, type u8, name, NUL, padding to 8.
 
+use crate::server::Answer;
 use cairn_idl::fs::s;
 
 /// Records being packed for one READDIR.
@@ -33,6 +34,22 @@ impl<'a> Dirents<'a> {
         record[19 + name.len()..].fill(0);
         self.used += length;
         true
+    }
+
+    /// A directory that is listed whole: its entries from this position on (inode, mode, name), as far as there is room; where reading goes on.
+    pub fn add_from<'n>(
+        &mut self,
+        mut position: u64,
+        entries: impl Iterator<Item = Answer<(u64, u32, &'n [u8])>>,
+    ) -> Answer<u64> {
+        for entry in entries.skip(position as usize) {
+            let (ino, mode, name) = entry?;
+            if !self.add(ino, position + 1, mode, name) {
+                break;
+            }
+            position += 1;
+        }
+        Ok(position)
     }
 
     pub fn len(&self) -> usize {

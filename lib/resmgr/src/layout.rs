@@ -1,6 +1,7 @@
 //! Linux's structures as bytes, and plain values for them.
 
 use crate::server::Meta;
+use cairn_idl::device::ST_DEV;
 use cairn_idl::fs::{kind, s, Stat, Statfs, NAME_MAX};
 
 pub const STAT_SIZE: usize = 144;
@@ -22,6 +23,17 @@ pub fn plain_stat(meta: &Meta) -> Stat {
         size: meta.size as i64,
         blksize: 4096,
         ..Stat::default()
+    }
+}
+
+/// Of a node below /dev, whose times are the system's start (seconds since 1970).
+pub fn device_stat(meta: &Meta, born: i64) -> Stat {
+    Stat {
+        dev: ST_DEV,
+        atime: born,
+        mtime: born,
+        ctime: born,
+        ..plain_stat(meta)
     }
 }
 
@@ -106,6 +118,12 @@ pub const fn minor(dev: u64) -> u32 {
 pub const fn makedev(major: u32, minor: u32) -> u64 {
     let (major, minor) = (major as u64, minor as u64);
     (major & 0xfff) << 8 | (major & !0xfff) << 32 | minor & 0xff | (minor & !0xff) << 12
+}
+
+/// The device that a name `MAJOR:MINOR` means.
+pub fn device_number(name: &[u8]) -> Option<u64> {
+    let (major, minor) = core::str::from_utf8(name).ok()?.split_once(':')?;
+    Some(makedev(major.parse().ok()?, minor.parse().ok()?))
 }
 
 #[cfg(test)]

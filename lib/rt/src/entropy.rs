@@ -22,6 +22,17 @@ pub fn hardware() -> Option<u64> {
     None
 }
 
+/// What is hard to guess of this moment, which is as much as the machine has: 16 bytes to be mixed into a generator.
+pub fn of_moment(time: u64) -> [u8; 16] {
+    let cycles = cycles() ^ time.rotate_left(32);
+    // Without a generator in the processor what is left are the moments when somebody asks.
+    let hardware = hardware().unwrap_or_else(|| cycles.rotate_left(17));
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&hardware.to_le_bytes());
+    bytes[8..].copy_from_slice(&cycles.to_le_bytes());
+    bytes
+}
+
 /// The time-stamp counter: its low bits when something happens are hard to guess from outside.
 pub fn cycles() -> u64 {
     // SAFETY: reading the time-stamp counter has no effect on memory.

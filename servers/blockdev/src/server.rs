@@ -1,4 +1,5 @@
-//! The manager of `block:`. Its root has what /dev shows of disks: their names, and the directory `disk` with what they are called. A name `MAJOR:MINOR`, which device nodes of other file systems lead to, is that disk as well.
+//! The manager of `block:`. Its root has what /dev shows of disks: their names, and the directory `disk` with what they are called. A name
+//! `MAJOR:MINOR`, which device nodes of other file systems lead to, is that disk as well.
 
 use crate::disk::Disks;
 use crate::links::{By, ALL};
@@ -55,7 +56,7 @@ impl Blockdev {
     }
 
     fn named(&self, name: &[u8]) -> Answer<Node> {
-        let number = number(name);
+        let number = layout::device_number(name);
         let is = |(major, minor)| number == Some(makedev(major, minor));
         let mut parts = self.disks.there();
         let found = parts.find(|(_, part)| part.name.as_bytes() == name || is(part.numbers));
@@ -216,16 +217,11 @@ impl Server for Blockdev {
     fn stat(&mut self, _: &mut Context, node: Node) -> Answer<Stat> {
         let meta = self.meta(node)?;
         Ok(Stat {
-            dev: device::ST_DEV,
-            atime: self.born,
-            mtime: self.born,
-            ctime: self.born,
             size: match node {
                 Node::Disk(_) => 0,
                 _ => meta.size as i64,
             },
-            blocks: 0,
-            ..layout::plain_stat(&meta)
+            ..layout::device_stat(&meta, self.born)
         })
     }
 
@@ -243,15 +239,11 @@ impl Server for Blockdev {
         };
         let mut list = vec![(String::from("."), dir), (String::from(".."), above)];
         list.extend(self.children(cx, dir)?);
-        let mut position = position;
-        while let Some((name, node)) = list.get(position as usize) {
+        let all = list.iter().map(|(name, node)| {
             let meta = self.meta(*node)?;
-            if !into.add(meta.ino, position + 1, meta.mode, name.as_bytes()) {
-                break;
-            }
-            position += 1;
-        }
-        Ok(position)
+            Ok((meta.ino, meta.mode, name.as_bytes()))
+        });
+        into.add_from(position, all)
     }
 
     fn open(&mut self, _: &mut Context, node: Node, _: u64, (): &mut ()) -> Answer<Opened<Node>> {
@@ -361,10 +353,4 @@ impl Server for Blockdev {
     fn tick(&mut self, cx: &mut Context) {
         self.disks.tick(cx);
     }
-}
-
-/// `MAJOR:MINOR`.
-fn number(name: &[u8]) -> Option<u64> {
-    let (major, minor) = core::str::from_utf8(name).ok()?.split_once(':')?;
-    Some(makedev(major.parse().ok()?, minor.parse().ok()?))
 }

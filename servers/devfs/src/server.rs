@@ -10,7 +10,7 @@ use cairn_idl::errno::*;
 use cairn_idl::fs::{kind, o, poll, s, Stat, DEVICE_MOST};
 use cairn_idl::label;
 use cairn_log_line::{Line, Names, HEAD};
-use cairn_resmgr::layout::{self, makedev};
+use cairn_resmgr::layout;
 use cairn_resmgr::server::{put, Answer};
 use cairn_resmgr::{Context, Data, Dirents, Failure, Handle, Meta, Opened, Readiness, Server};
 
@@ -244,7 +244,7 @@ impl<M: Machine> Server for Devfs<M> {
                 None => return Err(Failure::Errno(ENOENT)),
             },
             // A device node of another file system that names nothing here is a device without a driver.
-            Node::Numbers => number(name)
+            Node::Numbers => layout::device_number(name)
                 .and_then(|rdev| self.numbered(rdev))
                 .ok_or(Failure::Errno(ENXIO))?,
             Node::Entry(_) => return Err(Failure::Errno(ENOTDIR)),
@@ -279,14 +279,7 @@ impl<M: Machine> Server for Devfs<M> {
 
     fn stat(&mut self, _: &mut Context, node: Node) -> Answer<Stat> {
         let meta = self.meta(node)?;
-        Ok(Stat {
-            dev: device::ST_DEV,
-            atime: self.born,
-            mtime: self.born,
-            ctime: self.born,
-            blocks: 0,
-            ..layout::plain_stat(&meta)
-        })
+        Ok(layout::device_stat(&meta, self.born))
     }
 
     fn readdir(
@@ -305,15 +298,10 @@ impl<M: Machine> Server for Devfs<M> {
         if handle.node == Node::Root {
             self.list(&mut list)?;
         }
-        let mut position = position;
-        while let Some(entry) = list.get(position as usize) {
-            let mode = u32::from(entry.kind) << 12;
-            if !into.add(entry.ino, position + 1, mode, &entry.name) {
-                break;
-            }
-            position += 1;
-        }
-        Ok(position)
+        let all = list
+            .iter()
+            .map(|it| Ok((it.ino, u32::from(it.kind) << 12, &it.name[..])));
+        into.add_from(position, all)
     }
 
     fn open(
@@ -422,12 +410,6 @@ fn constant(device: Kind, flags: u64) -> u64 {
         o::RDWR => reads | writes,
         _ => 0,
     }
-}
-
-/// `MAJOR:MINOR`.
-fn number(name: &[u8]) -> Option<u64> {
-    let (major, minor) = core::str::from_utf8(name).ok()?.split_once(':')?;
-    Some(makedev(major.parse().ok()?, minor.parse().ok()?))
 }
 
 #[cfg(test)]

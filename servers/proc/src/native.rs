@@ -143,13 +143,7 @@ impl System for Native {
     }
 
     fn entropy(&mut self) -> [u8; SEED] {
-        let cycles = entropy::cycles() ^ self.now().rotate_left(32);
-        // Without a generator in the processor what is left are the moments when programs begin.
-        let hardware = entropy::hardware().unwrap_or_else(|| cycles.rotate_left(17));
-        let mut bytes = [0; SEED];
-        bytes[..8].copy_from_slice(&hardware.to_le_bytes());
-        bytes[8..].copy_from_slice(&cycles.to_le_bytes());
-        bytes
+        entropy::of_moment(self.now())
     }
 
     fn log(&mut self, line: &str) {

@@ -15,13 +15,7 @@ struct Processor;
 
 impl Machine for Processor {
     fn entropy(&mut self) -> [u8; 16] {
-        let mut bytes = [0; 16];
-        let cycles = entropy::cycles() ^ time::realtime().rotate_left(32);
-        // Without a generator in the processor what is left are the moments when requests come.
-        let hardware = entropy::hardware().unwrap_or_else(|| cycles.rotate_left(17));
-        bytes[..8].copy_from_slice(&hardware.to_le_bytes());
-        bytes[8..].copy_from_slice(&cycles.to_le_bytes());
-        bytes
+        entropy::of_moment(time::realtime())
     }
 
     fn stir(&mut self, [first, second, third, fourth]: [u64; 4]) {

@@ -98,14 +98,7 @@ impl<M: Machine> Server for Random<M> {
 
     fn stat(&mut self, _: &mut Context, node: Node) -> Answer<Stat> {
         let meta = self.meta(node)?;
-        Ok(Stat {
-            dev: device::ST_DEV,
-            atime: self.born,
-            mtime: self.born,
-            ctime: self.born,
-            blocks: 0,
-            ..layout::plain_stat(&meta)
-        })
+        Ok(layout::device_stat(&meta, self.born))
     }
 
     fn open(&mut self, _: &mut Context, node: Node, _: u64, (): &mut ()) -> Answer<Opened<Node>> {

@@ -571,12 +571,8 @@ impl<W: World> Server for Tty<W> {
     fn stat(&mut self, _: &mut Context, node: Node) -> Answer<Stat> {
         let meta = self.meta(node)?;
         Ok(Stat {
-            dev: device::ST_DEV,
             blksize: 1024,
-            atime: self.born,
-            mtime: self.born,
-            ctime: self.born,
-            ..layout::plain_stat(&meta)
+            ..layout::device_stat(&meta, self.born)
         })
     }
 
@@ -611,15 +607,11 @@ impl<W: World> Server for Tty<W> {
             }
             _ => return Err(Failure::Errno(ENOTDIR)),
         }
-        let mut position = position;
-        while let Some((name, node)) = entries.get(position as usize) {
+        let all = entries.iter().map(|(name, node)| {
             let meta = self.meta(*node)?;
-            if !into.add(meta.ino, position + 1, meta.mode, name.as_bytes()) {
-                break;
-            }
-            position += 1;
-        }
-        Ok(position)
+            Ok((meta.ino, meta.mode, name.as_bytes()))
+        });
+        into.add_from(position, all)
     }
 
     fn open(

@@ -89,7 +89,8 @@ pub trait Nucleus: Hardware + dmar::Physical {
     ) -> Result<(), Error>;
     fn unmap(&mut self, space: u32, address: u64, pages: u64) -> Result<(), Error>;
     fn protect(&mut self, space: u32, address: u64, pages: u64, bits: u64) -> Result<(), Error>;
-    /// Copy mappings to the same addresses of another space (at most [`cairn_abi::service::memory::ROWS`] rows, 512 pages): how many rows were, and why not all. (Of the next one some pages may be there.)
+    /// Copy mappings to the same addresses of another space (at most [`cairn_abi::service::memory::ROWS`] rows, 512 pages): how many rows were, and
+    /// why not all. (Of the next one some pages may be there.)
     fn share(&mut self, from: u32, to: u32, rows: &[Row]) -> (usize, Result<(), Error>);
     /// What a space shows in the page table's range at `address`, of which nothing may be written, becomes the common table.
     fn keep_common(&mut self, space: u32, address: u64) -> Result<(), Error>;
