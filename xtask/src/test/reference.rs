@@ -77,16 +77,17 @@ pub fn results(machine: &Machine, jobs: &[Keyed], fresh: bool) -> Result<Results
         system: System::Linux,
         ..machine.clone()
     };
+    let known: Vec<Job> = jobs.iter().map(|k| k.job.clone()).collect();
     let jobs: Vec<Job> = missing.iter().map(|k| k.job.clone()).collect();
     fs::create_dir_all(places::cache().join("linux-results"))?;
     let mut failed_to_keep = None;
-    // The programs and what they leave behind fill the machine's memory, in which its files are.
+    // The programs and what they leave behind fill the machine's memory, in which its files are: those whose results are known stay away as well.
     let names = |jobs: &[Job], file: &Pair| jobs.iter().any(|job| job.argv.contains(&file.second));
     let groups = jobs.split_inclusive(|job| job.name.ends_with(DISTURBS));
     for group in groups.flat_map(|jobs| jobs.chunks(AT_ONCE)) {
         let mut machine = machine.clone();
         let adds = &mut machine.add;
-        adds.retain(|file| names(group, file) || !names(&jobs, file));
+        adds.retain(|file| names(group, file) || !names(&known, file));
         batch::run(&machine, group, Time::Clock, &mut |job, _, result| {
             let keyed = missing.iter().find(|k| k.job.name == job.name);
             if let (Ok(done), Some(keyed)) = (&result, keyed) {
