@@ -87,6 +87,8 @@ pub mod receive {
     /// (A pager needs the addresses: `READ` and `WRITE` by the domain that holds the receive right of the faulting space's pager make no fault message but end with
     /// `BadAddress`; it makes the pages present itself and tries again.)
     pub const CALLER: u8 = 7;
+    /// In w1 of [`CALLER`]: the thread works for this caller from now on, and has its priority until it replies to it or receives.
+    pub const RESUME: u64 = 1;
     /// A line of the channel's *signature*: w0 number of an operation, below [`OPERATIONS`], with [`BADGE`] or without; w1 to w7 the greatest value of each word. From now on a call whose w0 is that number
     /// comes to its server only if no word is greater (`BadArgument` for the caller). With BADGE its w7 is a slot of the caller's, of a portal to this channel with CALL, and arrives as that portal's badge (`BadPortal`,
     /// `NoRight`, `Revoked` for the caller). Operations without a line pass as they are, and so does one of which nothing is asked. w0 AUTO: there are no lines any more. `NoMemory`, `Dead`.

@@ -185,6 +185,11 @@ impl<A: Arch> Kernel<A> {
             self.part_address(caller, true),
             self.part_address(caller, false),
         ];
+        if self.threads[t].registers.rsi == receive::RESUME {
+            self.threads[caller].server = Some(t);
+            self.threads[t].client = Some(caller);
+            self.refresh(t);
+        }
         self.answers(t, &told);
         Ok(())
     }

@@ -296,6 +296,59 @@ fn a_server_goes_on_for_who_has_gone_at_that_ones_priority() {
     }
 }
 
+/// A server that has put a caller off takes its request up again, and has the caller's priority then, whatever that becomes; others are served in between.
+#[test]
+fn a_server_resumes_the_work_for_a_caller_that_it_put_off() {
+    for short_way in [true, false] {
+        let mut w = World::new();
+        w.k.short_way = short_way;
+        let (server, client, other) = (w.domain(), w.domain(), w.domain());
+        let (rx, own) = w.channel(server);
+        let tx = w.portal(own, client, 7);
+        let from_other = w.portal(own, other, 8);
+        let s = w.thread(server, 150);
+        let low = w.thread(client, 20);
+        w.rest();
+        w.receive(s, rx);
+        w.call(low, tx, &[1]);
+        let token = w.token(s);
+        assert_eq!(w.effective(s), 20);
+        // It is put off, and another one is served meanwhile.
+        w.receive(s, rx);
+        w.recall();
+        let high = w.thread(other, 80);
+        w.rest();
+        w.call(high, from_other, &[2]);
+        assert_eq!((w.current(), w.effective(s)), (Some(s), 80));
+        w.reply(s, rx, &[]);
+        assert_eq!((w.current(), w.effective(s)), (Some(s), 150));
+        // Asked for alone, the caller changes nothing.
+        w.ok(s, rx, receive::CALLER, &[token]);
+        assert_eq!((w.current(), w.effective(s)), (Some(s), 150));
+        let told = w.ok(s, rx, receive::CALLER, &[token, receive::RESUME]);
+        assert_eq!((told[0], told[2]), (w.id(low), 20));
+        assert_eq!((w.current(), w.effective(s)), (Some(high), 20));
+        // Who waits lifts it, and what becomes of the caller.
+        let (id, init, slot) = (w.id(low), w.init, client.slot);
+        w.call(high, from_other, &[3]);
+        assert_eq!((w.current(), w.effective(s)), (Some(s), 80));
+        let mut words = [0; 8];
+        words[..3].copy_from_slice(&[id, thread::SET_PRIORITY.into(), 90]);
+        w.recall();
+        w.ok(init, slot, domain::THREAD_CONTROL, &words);
+        w.rest();
+        assert_eq!((w.current(), w.effective(s)), (Some(s), 90));
+        // It answers in the end, and the request is over.
+        w.k.threads[s].registers.rbp = token;
+        w.reply(s, rx, &[]);
+        assert_eq!(w.result(s).err(), None);
+        assert_eq!(
+            w.err(s, rx, receive::CALLER, &[token, receive::RESUME]),
+            Error::BadToken
+        );
+    }
+}
+
 #[test]
 fn equal_priorities_take_turns_by_the_quantum() {
     let mut w = World::new();
