@@ -22,7 +22,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// What the root has; apt adds what these depend on.
-const PACKAGES: [&str; 49] = [
+const PACKAGES: [&str; 50] = [
     "apt",
     "base-files",
     "base-passwd",
@@ -35,6 +35,7 @@ const PACKAGES: [&str; 49] = [
     "debianutils",
     "diffutils",
     "dpkg",
+    "e2fsprogs",
     "file",
     "findutils",
     "gawk",
