@@ -150,25 +150,13 @@ impl<W: Wire> Asks<W> {
         new: bool,
         make: impl Fn(u32) -> Ask,
     ) -> Answer<(Vec<u8>, u32)> {
-        self.ask_if(token, clock, new, Ask::is, make)
-    }
-
-    /// The same, where `same` tells whether it is what was asked before.
-    pub fn ask_if(
-        &mut self,
-        token: Token,
-        clock: u64,
-        new: bool,
-        same: impl Fn(&Ask, &Ask) -> bool,
-        make: impl Fn(u32) -> Ask,
-    ) -> Answer<(Vec<u8>, u32)> {
         let memory = self.memories.entry(token).or_default();
         if memory.asked.is_empty() {
             memory.begun = clock;
         }
         let had = memory.had;
         match memory.asked.get(had) {
-            Some(asked) if same(&asked.ask, &make(asked.file)) => {
+            Some(asked) if asked.ask.is(&make(asked.file)) => {
                 let (number, file) = (asked.number, asked.file);
                 let Some(bytes) = &asked.answer else {
                     self.wait(token);

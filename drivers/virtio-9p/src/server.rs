@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use cairn_abi::{pulse, Token};
 use cairn_idl::errno::*;
 use cairn_idl::fs::{o, s, Stat, Statfs, NAME_MAX};
-use cairn_ninep::{answer, kind, Ask, Attributes, Set, Trouble, REMOVE_DIRECTORY};
+use cairn_ninep::{answer, kind, Ask, Attributes, Set, Time, Trouble, REMOVE_DIRECTORY};
 use cairn_resmgr::server::{put, Answer, Change, Meta, New, Opened, Rename};
 use cairn_resmgr::{layout, Context, Data, Dirents, Failure, Handle, Server};
 use cairn_rt::{Portal, Received};
@@ -689,21 +689,19 @@ impl<W: Wire, M: Medium> Server for Share<W, M> {
     fn change(&mut self, cx: &mut Context, index: Index, change: &Change) -> Answer<()> {
         let node = self.node(index)?;
         let (file, kind) = (node.file, node.about.mode & s::IFMT);
+        let time = |now: bool, time: Option<(i64, i64)>| match now {
+            true => time.map(|_| Time::Now),
+            false => time.map(|(seconds, nanoseconds)| Time::At(seconds, nanoseconds)),
+        };
         let set = Set {
             mode: change.mode.map(|mode| kind | mode & 0o7777),
             uid: change.uid,
             gid: change.gid,
             size: None,
-            atime: change.atime,
-            mtime: change.mtime,
+            atime: time(change.atime_is_now, change.atime),
+            mtime: time(change.mtime_is_now, change.mtime),
         };
-        self.enter(cx);
-        let token = cx.request.token;
-        // What is to be the time of now is another one each time.
-        let same = |one: &Ask, other: &Ask| (one.kind(), one.fid()) == (other.kind(), other.fid());
-        let make = |_| Ask::set(file, &set);
-        let asked = self.asks.ask_if(token, self.clock, false, same, make);
-        self.waits(cx, asked)?;
+        self.ask(cx, || Ask::set(file, &set))?;
         let about = self.attributes(cx, file)?;
         self.see(index, about);
         Ok(())

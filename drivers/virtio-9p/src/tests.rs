@@ -265,6 +265,8 @@ fn nothing_is_done_twice_while_others_come_between() {
     }
     assert_eq!(answered(&mut b, token).result(), 0);
     assert_eq!(host.count(kind::SETATTR), 1);
+    // Both times, of the host's clock.
+    assert_eq!(host.0.borrow().set, 1 << 4 | 1 << 5);
     // Twenty at a time, more than the other side takes.
     let tokens: Vec<u64> = (0..20)
         .map(|i| b.send(0, &[fs::MKDIR, 0o755], &[b'A' + i], fs::PATH_MAX))

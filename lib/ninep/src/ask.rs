@@ -14,9 +14,26 @@ pub struct Set {
     pub uid: Option<u32>,
     pub gid: Option<u32>,
     pub size: Option<u64>,
+    pub atime: Option<Time>,
+    pub mtime: Option<Time>,
+}
+
+/// A time to set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Time {
+    /// This moment's, by the other side's clock.
+    Now,
     /// Seconds and nanoseconds.
-    pub atime: Option<(i64, i64)>,
-    pub mtime: Option<(i64, i64)>,
+    At(i64, i64),
+}
+
+impl Time {
+    fn given(time: Option<Time>) -> Option<(i64, i64)> {
+        match time {
+            Some(Time::At(seconds, nanoseconds)) => Some((seconds, nanoseconds)),
+            Some(Time::Now) | None => None,
+        }
+    }
 }
 
 /// Bits of SETATTR.
@@ -126,18 +143,21 @@ impl Ask {
 
     pub fn set(fid: u32, to: &Set) -> Ask {
         let bit = |there: bool, bit: u32| if there { bit } else { 0 };
+        let given = [to.atime, to.mtime].map(Time::given);
         let valid = bit(to.mode.is_some(), set::MODE)
             | bit(to.uid.is_some(), set::UID)
             | bit(to.gid.is_some(), set::GID)
             | bit(to.size.is_some(), set::SIZE)
-            | bit(to.atime.is_some(), set::ATIME | set::ATIME_GIVEN)
-            | bit(to.mtime.is_some(), set::MTIME | set::MTIME_GIVEN);
+            | bit(to.atime.is_some(), set::ATIME)
+            | bit(given[0].is_some(), set::ATIME_GIVEN)
+            | bit(to.mtime.is_some(), set::MTIME)
+            | bit(given[1].is_some(), set::MTIME_GIVEN);
         let mut ask = Ask::new(kind::SETATTR).u32(fid).u32(valid);
         for number in [to.mode, to.uid, to.gid] {
             ask = ask.u32(number.unwrap_or(0));
         }
         ask = ask.u64(to.size.unwrap_or(0));
-        for (seconds, nanoseconds) in [to.atime, to.mtime].map(Option::unwrap_or_default) {
+        for (seconds, nanoseconds) in given.map(Option::unwrap_or_default) {
             ask = ask.u64(seconds as u64).u64(nanoseconds as u64);
         }
         ask.end()

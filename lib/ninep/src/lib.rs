@@ -14,7 +14,7 @@ pub mod ask;
 mod tests;
 
 pub use answer::{Attributes, Entry, Qid, Space, Trouble};
-pub use ask::{Ask, Set};
+pub use ask::{Ask, Set, Time};
 
 /// Kinds of requests; an answer's is one more.
 pub mod kind {

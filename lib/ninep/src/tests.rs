@@ -1,5 +1,5 @@
 use crate::answer::{self, Trouble};
-use crate::{kind, Ask, Qid, Set};
+use crate::{kind, Ask, Qid, Set, Time};
 use proptest::prelude::*;
 
 /// An answer, as a server makes it.
@@ -22,7 +22,7 @@ fn requests_are_as_other_clients_make_them() {
     assert_eq!(Ask::read(3, 9, 4096).with_tag(1), expected);
     let set = Set {
         size: Some(7),
-        mtime: Some((1, 2)),
+        mtime: Some(Time::At(1, 2)),
         ..Set::default()
     };
     let mut ask = Ask::set(4, &set);
@@ -31,6 +31,16 @@ fn requests_are_as_other_clients_make_them() {
     assert_eq!(bytes[11..15], [0x28, 1, 0, 0]);
     assert_eq!((bytes[27], bytes[51], bytes[59]), (7, 1, 2));
     assert_eq!((ask.fid(), ask.kind()), (Some(4), kind::SETATTR));
+    // The other side's clock tells what is now.
+    let set = Set {
+        atime: Some(Time::Now),
+        mtime: Some(Time::At(1, 2)),
+        ..Set::default()
+    };
+    let mut ask = Ask::set(4, &set);
+    let bytes = ask.with_tag(0);
+    assert_eq!(bytes[11..15], [0x30, 1, 0, 0]);
+    assert_eq!((bytes[35..51].iter().max(), bytes[51]), (Some(&0), 1));
 }
 
 #[test]

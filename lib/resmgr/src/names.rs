@@ -452,6 +452,8 @@ impl<S: Server> Core<S> {
         let change = Change {
             atime: time(atime, atime_ns)?,
             mtime: time(mtime, mtime_ns)?,
+            atime_is_now: atime_ns == UTIME_NOW,
+            mtime_is_now: mtime_ns == UTIME_NOW,
             ..Change::default()
         };
         server.change(cx, node, &change)?;

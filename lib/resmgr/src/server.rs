@@ -80,6 +80,9 @@ pub struct Change {
     /// Seconds and nanoseconds.
     pub atime: Option<(i64, i64)>,
     pub mtime: Option<(i64, i64)>,
+    /// The time that is given is this moment's. A server whose files have the times of another clock takes that clock's.
+    pub atime_is_now: bool,
+    pub mtime_is_now: bool,
 }
 
 /// A rename whose rules have been checked, but for emptiness of a replaced directory.

@@ -42,6 +42,8 @@ pub struct State {
     /// How often each kind was asked.
     pub counts: BTreeMap<u8, u32>,
     pub no_owners: bool,
+    /// Which attributes the last SETATTR set.
+    pub set: u32,
     /// The most that were under way at a time.
     pub most: usize,
 }
@@ -198,6 +200,7 @@ impl State {
             kind::SETATTR => {
                 let inode = self.inode(w.u32())?;
                 let valid = w.u32();
+                self.set = valid;
                 let [mode, uid, gid] = [w.u32(), w.u32(), w.u32()];
                 if valid & 6 != 0 && self.no_owners {
                     return Err(EPERM);
