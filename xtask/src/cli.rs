@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
     bin_name = "./cairn",
     about = "Cairn: build it, boot it, run programs on it, test it, measure it.",
     after_help = "Try `./cairn run` first. `./cairn help COMMAND` tells more about one of them.\n\
-        Everything that is made lies under build/; logs of the last machine are in build/log/last/.",
+        Everything that is made lies under build/; logs of the last machine are in build/log/last/ (`./cairn log`).",
     disable_version_flag = true
 )]
 pub struct Cli {
@@ -56,6 +56,8 @@ pub enum Command {
     Portals(Portals),
     /// Show who may call whom and which devices each component has, from the manifest
     Graph(Graph),
+    /// Show the log of the last machine, with backtraces as functions and lines
+    Log(Log),
     /// Check interface definitions and show their operations
     #[command(after_help = IDL_HELP)]
     Idl(Idl),
@@ -611,6 +613,12 @@ pub struct Graph {
     /// Draw it into this file instead (`-`: standard output)
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub struct Log {
+    /// Another machine's: its folder under build/log, or the file
+    pub log: Option<PathBuf>,
 }
 
 #[derive(Args)]

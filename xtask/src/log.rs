@@ -3,12 +3,34 @@
 //! Lines with a meaning (all others are for people): `nucleus panic: …` and `nucleus exception …` come from a nucleus that cannot go on,
 //! `!panic …` from a component that the system cannot do without; `!backtrace NAME ADDRESS WORD@PLACE…` says where ([`crate::unwind`]). Linux says `Kernel panic`.
 
-use crate::compiled;
-use crate::places;
 use crate::symbols::Symbols;
+use crate::{cli, compiled, places};
+use anyhow::{bail, Context, Result};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+
+/// What a log is called in the folder of its machine.
+pub const NAME: &str = "nucleus.log";
+
+/// `./cairn log`: a machine's log with the names of domains, and with backtraces as functions and lines.
+pub fn command(arguments: &cli::Log) -> Result<u8> {
+    let given = arguments.log.clone();
+    let path = given.unwrap_or_else(|| places::build().join("log/last"));
+    let path = match path.is_dir() {
+        true => path.join(NAME),
+        false => path,
+    };
+    let bytes = match std::fs::read(&path) {
+        Ok(bytes) => bytes,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound && arguments.log.is_none() => {
+            bail!("no machine has left a log yet: `./cairn run` or `./cairn exec` starts one")
+        }
+        Err(e) => return Err(e).with_context(|| format!("cannot read {}", path.display())),
+    };
+    print!("{}", Log::follow(&path, false).translate(&bytes));
+    Ok(0)
+}
 
 /// One log being read.
 pub struct Log {
@@ -59,18 +81,32 @@ impl Log {
         }
     }
 
-    fn line(&mut self, line: &str) {
+    /// A whole log, for people.
+    fn translate(&mut self, bytes: &[u8]) -> String {
+        let text = String::from_utf8_lossy(bytes);
+        let lines = text.lines().filter_map(|line| self.shown(line.trim_end()));
+        lines.map(|line| line + "\n").collect()
+    }
+
+    /// A line as people read it, if they do.
+    fn shown(&mut self, line: &str) -> Option<String> {
         if line.is_empty() || line.starts_with(compiled::MARK) {
-            return;
+            return None;
         }
+        self.symbols.look(line);
+        Some(match line.split_once("!backtrace ") {
+            Some((_, rest)) => self.symbols.backtrace(rest),
+            None => with_source(&self.symbols.with_names(line)),
+        })
+    }
+
+    fn line(&mut self, line: &str) {
+        let Some(shown) = self.shown(line) else {
+            return;
+        };
         if self.panic.is_none() {
             self.panic = gave_up(line);
         }
-        self.symbols.look(line);
-        let shown = match line.split_once("!backtrace ") {
-            Some((_, rest)) => self.symbols.backtrace(rest),
-            None => with_source(&self.symbols.with_names(line)),
-        };
         if self.verbose {
             eprintln!("{shown}");
         }
@@ -158,6 +194,21 @@ mod tests {
         assert_eq!(log.panic(), Some("out of frames"));
         assert_eq!(log.last_line(), Some("more"));
         std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn a_whole_log_is_shown_with_names() {
+        let mut log = Log::follow(Path::new("none"), false);
+        let text = log.translate(
+            b"[1] init: `greet` is domain 1048598\r\n\n[2] greet: panicked\n[2] !backtrace greet 0x12 0x34@2\n[3] nucleus: domain 22 is gone\xff",
+        );
+        let expected =
+            "[1] init: `greet` is domain 1048598\n[2] greet: panicked\nbacktrace of greet:\n";
+        assert!(text.starts_with(expected), "{text}");
+        assert!(
+            text.ends_with("[3] nucleus: domain 22 (greet) is gone\u{fffd}\n"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::archive::Archive;
 use crate::build;
 use crate::cli::{Accel, Machine, System};
 use crate::compiled;
-use crate::{image, link, packages, places, scratch, share};
+use crate::{image, link, log, packages, places, scratch, share};
 use anyhow::{bail, Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -73,7 +73,7 @@ impl Boot {
 
     /// Where the nucleus's log goes (port 0xe9). Linux writes nothing there.
     pub fn nucleus_log(&self) -> PathBuf {
-        self.run.join("nucleus.log")
+        self.run.join(log::NAME)
     }
 
     /// Where the console goes when nobody looks at it.

@@ -92,6 +92,7 @@ fn dispatch(command: cli::Command) -> anyhow::Result<u8> {
         cli::Command::Wire(arguments) => wire::command(&arguments),
         cli::Command::Docs(arguments) => book::command(&arguments),
         cli::Command::Graph(arguments) => graph::command(&arguments),
+        cli::Command::Log(arguments) => log::command(&arguments),
         cli::Command::Idl(arguments) => interfaces::command(&arguments),
         cli::Command::Clean(arguments) => build::clean(&arguments),
     }

@@ -36,7 +36,8 @@ pub struct Caller {
     pub sure: bool,
 }
 
-/// The callers of the function that is at `rip`. Where a frame's size is not known, or there is no return address at its end, the next word that may be one is taken for it.
+/// The callers of the function that is at `rip`. Where a frame's size is not known, or there is no return address at its end, the next word is taken for it from whose frame one comes to another return
+/// address; without such a word, the next that may be one.
 pub fn callers(
     rip: u64,
     words: &[Word],
@@ -48,12 +49,25 @@ pub fn callers(
         // The return address is a frame's last word.
         let size = frame_words(inside);
         let place = size.map_or(frame, |words| frame + words.max(1) - 1);
-        let Some(word) = words.iter().find(|word| word.below >= place) else {
+        let Some(at) = words.iter().position(|word| word.below >= place) else {
             return out;
+        };
+        let sure = size.is_some() && words[at].below == place;
+        let word = match sure {
+            true => &words[at],
+            false => {
+                let mut leads_on = |word: &&Word| {
+                    let size = frame_words(word.address.saturating_sub(1));
+                    let end = size.map(|words| word.below + words.max(1));
+                    words.iter().any(|word| Some(word.below) == end)
+                };
+                let found = words[at..].iter().find(&mut leads_on);
+                found.unwrap_or(&words[at])
+            }
         };
         out.push(Caller {
             address: word.address,
-            sure: size.is_some() && word.below == place,
+            sure,
         });
         // The call is before the address to which it returns.
         inside = word.address.saturating_sub(1);
@@ -132,6 +146,9 @@ mod tests {
         );
         assert_eq!(told(0x310, &[(0x111, 1), (0x120, 7)]), [(0x120, false)]);
         assert_eq!(told(0x310, &[]), []);
+        // The first two are what earlier calls left: from their frames one comes to nothing.
+        let list = [(0x555, 0), (0x910, 1), (0x210, 2), (0x120, 4)];
+        assert_eq!(told(0x910, &list), [(0x210, false), (0x120, true)]);
     }
 
     #[test]
