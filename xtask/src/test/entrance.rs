@@ -105,7 +105,7 @@ fn smaller(standard: &str) -> String {
     text
 }
 
-/// A system of `vm` and one component, whose end is the machine's; and the standard one without what it can do without.
+/// A system of `vm` and one component, whose end is the machine's; the standard one without what it can do without; and one whose first process is a program of its own.
 fn alone() -> Result<Verdict> {
     let folder = Scratch::new("smaller")?;
     let small = folder.0.join("small.toml");
@@ -119,6 +119,16 @@ fn alone() -> Result<Verdict> {
     // A line of heads, and `vm` to `procfs`, `init` among them.
     if text != "hello\n14\n" || status != Some(1) {
         return Ok(Err(format!("{text:?}, status {status:?}:\n{said}")));
+    }
+    let own = folder.0.join("own.toml");
+    let standard = std::fs::read_to_string(places::root().join("system/system.toml"))?;
+    let first = "path = \"/bin/sh\"\narguments = [\"-c\", \"echo the process $$\"]";
+    std::fs::write(&own, standard.replace("path = \"/sbin/init\"", first))?;
+    let own = own.display().to_string();
+    let arguments = ["run", "--headless", "-v", "--only", "--with", &own];
+    let (text, said, _) = ourselves(&arguments)?;
+    if text.trim() != "the process 1" || !said.contains("the first process ended with 0") {
+        return Ok(Err(format!("{text:?}:\n{said}")));
     }
     let file = places::root().join("sdk/examples/alone/alone.toml");
     let with = ["--only", "--with", &file.display().to_string()].map(str::to_string);
