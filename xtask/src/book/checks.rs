@@ -178,6 +178,26 @@ mod tests {
         assert_eq!(found, BTreeSet::from(["a_b", "c_d"]));
     }
 
+    #[test]
+    fn the_reference_has_every_error_of_the_nucleus() {
+        let page = super::super::text(Path::new("docs/guide/reference.md")).unwrap();
+        let errors = (1..=u8::MAX).map_while(cairn_abi::Error::from_code);
+        let mut seen = 0;
+        for (code, error) in (1..).zip(errors) {
+            let mut name = String::new();
+            for letter in format!("{error:?}").chars() {
+                if letter.is_uppercase() && !name.is_empty() {
+                    name.push('_');
+                }
+                name.push(letter.to_ascii_uppercase());
+            }
+            let row = format!("| -{} | {code} | `{name}` |", 4096 + code);
+            assert!(page.contains(&row), "{row}");
+            seen += 1;
+        }
+        assert!(seen >= 17, "{seen} errors");
+    }
+
     fn of(text: &str) -> Vec<String> {
         let page = Page::parse(text);
         let pages = BTreeMap::from([(Path::new("docs/a.md"), Page::parse(text))]);
