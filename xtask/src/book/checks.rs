@@ -179,6 +179,31 @@ mod tests {
     }
 
     #[test]
+    fn the_picture_beside_linux_has_the_figures_of_measuring() {
+        let read = |path: &str| super::super::text(Path::new(path)).unwrap();
+        let (page, picture) = (
+            read("docs/guide/measuring.md"),
+            read("docs/images/beside-linux.svg"),
+        );
+        let mut seen = 0;
+        for line in picture.lines().filter(|line| line.contains("<rect x=")) {
+            // The row, its ratio, both figures.
+            let texts: Vec<&str> = line
+                .split("</text>")
+                .filter_map(|t| t.rsplit('>').next())
+                .collect();
+            let [row, ratio, figures, ..] = texts[..] else {
+                panic!("{line}");
+            };
+            let (cairn, linux) = figures.split_once(", ").unwrap();
+            let wanted = format!("| {row} | {cairn} | {linux} | {ratio} |");
+            assert!(page.contains(&wanted), "{wanted}");
+            seen += 1;
+        }
+        assert!(seen > 20, "{seen} rows");
+    }
+
+    #[test]
     fn the_reference_has_every_error_of_the_nucleus() {
         let page = super::super::text(Path::new("docs/guide/reference.md")).unwrap();
         let errors = (1..=u8::MAX).map_while(cairn_abi::Error::from_code);
