@@ -130,7 +130,7 @@ pub fn runs() -> Result<Vec<Block>> {
     Ok(all)
 }
 
-fn text(path: &Path) -> Result<String> {
+pub fn text(path: &Path) -> Result<String> {
     let path = places::root().join(path);
     fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
 }

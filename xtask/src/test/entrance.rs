@@ -51,6 +51,7 @@ pub fn run(report: &Report) -> Result<()> {
         ("entrance/share", false, super::share::share),
         ("entrance/ssh", false, super::ssh::ssh),
         ("entrance/window", false, super::window::window),
+        ("entrance/driver", false, super::recipe::driver),
         ("entrance/debug", true, debug),
         ("entrance/crash", true, crash),
         ("entrance/dead-at-start", true, dead_at_start),

@@ -15,6 +15,7 @@ mod image;
 mod lanes;
 mod native;
 mod programs;
+mod recipe;
 pub mod reference;
 mod restart;
 mod share;
