@@ -207,16 +207,24 @@ pub fn object(addresses: &[u8], shared_writable: bool) -> Result<Portal, Error> 
 }
 
 /// An object that this component made has the pages at these addresses (0 = a hole) from page `first` on, in place of what it had, and `pages` in all. Whoever has it mapped sees that.
+/// (Of many, some at a time: `vm` serves others in between.)
 pub fn change_object(
     object: Portal,
     first: u64,
     addresses: &[u8],
     pages: u64,
 ) -> Result<(), Error> {
-    vm::Client(&VM)
-        .object_change(first, pages, object.0, addresses)
-        .map(|_| ())
-        .map_err(gate)
+    let mut done = 0;
+    loop {
+        let some = &addresses[done..addresses.len().min(done + TOLD_PAGES * 8)];
+        vm::Client(&VM)
+            .object_change(first + done as u64 / 8, pages, object.0, some)
+            .map_err(gate)?;
+        done += some.len();
+        if done == addresses.len() {
+            return Ok(());
+        }
+    }
 }
 
 /// Others have this memory mapped no longer: what they had of it is as what lies beyond an object's end.

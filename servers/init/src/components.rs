@@ -216,7 +216,7 @@ impl Components {
         let block = self.startup_block(component, &named, devices, lengths)?;
         self.map_into(id, layout::STARTUP, PAGE, vm::prot::READ)?;
         self.write_into(id, layout::STARTUP, &block)?;
-        self.run(component, index, portal, image.entry)
+        self.run(component, index, portal, image.entry, None)
     }
 
     /// A place for a component that is not of the manifest, with the portal by which it says that it is ready.
@@ -568,13 +568,14 @@ impl Components {
             .map_err(|_| "its arguments do not fit into the start-up block".to_string())
     }
 
-    /// Configure the finished domain and let its first thread run.
+    /// Configure the finished domain and let its first thread run, to which the portal in `own_thread` leads.
     fn run(
         &mut self,
         component: &Component,
         index: usize,
         target: Portal,
         entry: u64,
+        own_thread: Option<u32>,
     ) -> Result<(), String> {
         let ceiling = component.ceiling.unwrap_or(component.priority);
         let own = component.registers == Registers::Own;
@@ -597,6 +598,9 @@ impl Components {
         ];
         let made = fault("thread", target.service(domain::THREAD_CREATE, &words))?;
         let first = Portal(made[0] as u32);
+        if let Some(slot) = own_thread {
+            put(target, first, slot)?;
+        }
         fault("start", first.service(thread::START, &[]))?;
         first.close();
         self.running[index].first = made[1];
@@ -697,6 +701,9 @@ impl Components {
             put(target, portal, slot)?;
             named.push((name.to_string(), slot));
         }
+        // It lowers itself while it does at leisure what takes long.
+        let thread = native_slot::FIRST_NAMED + named.len() as u32;
+        named.push(("thread".to_string(), thread));
         let startup_frame = take(1)?;
         let own_id = fault("identity", Portal::CURRENT.service(current::IDENTITY, &[]))?[1];
         let archive_pages = (self.archive.len() as u64).div_ceil(PAGE);
@@ -726,7 +733,7 @@ impl Components {
             MEMORY.service(memory::COPY_FRAME, &[startup_frame, source]),
         )?;
         map(layout::STARTUP, startup_frame, prot::READ)?;
-        self.run(component, 0, target, image.entry)
+        self.run(component, 0, target, image.entry, Some(thread))
     }
 
     /// A fresh frame with the buffer's content.

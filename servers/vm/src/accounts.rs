@@ -446,24 +446,31 @@ impl<N: Nucleus> Vm<N> {
 
     /// What servers have for one user is at most half of all memory, and they leave room for the programs of users: those can be ended if need be.
     fn may_charge(&mut self, account: Account, more: u32) -> Result<(), Errno> {
-        if let Some(full) = self.frames.accounts.full(account, more) {
-            let accounts = &mut self.frames.accounts;
-            accounts.count(full, |record| record.refused += 1);
-            return Err(ENOMEM);
+        loop {
+            let full = self.frames.accounts.full(account, more);
+            if full.is_none() && self.leaves_room(account, more) {
+                return Ok(());
+            }
+            // Perhaps there is room when what has ended is free.
+            if !self.frames.drop_piece() {
+                if let Some(full) = full {
+                    let accounts = &mut self.frames.accounts;
+                    accounts.count(full, |record| record.refused += 1);
+                }
+                return Err(ENOMEM);
+            }
         }
+    }
+
+    fn leaves_room(&self, account: Account, more: u32) -> bool {
         let record = self.frames.accounts.get(account);
         let total = self.frames.total();
         let room = self.user_floor + total / 16 + more as usize;
         let free = self.frames.free();
-        let fits = record.charged as usize + more as usize <= total / 2
+        record.charged as usize + more as usize <= total / 2
             // Caches give back what they have when it is wanted.
             && (free >= room || free + self.all_lent() as usize >= room)
-            && free > self.user_floor + more as usize;
-        if fits {
-            Ok(())
-        } else {
-            Err(ENOMEM)
-        }
+            && free > self.user_floor + more as usize
     }
 
     /// Whether a charge would go well if caches gave what they can.

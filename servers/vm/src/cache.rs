@@ -67,6 +67,10 @@ impl<N: Nucleus> Vm<N> {
         self.user_floor + self.frames.total() / 64
     }
 
+    pub(crate) fn is_low(&self) -> bool {
+        self.frames.free() < self.low()
+    }
+
     fn lent(&self, lender: &Lender) -> u64 {
         self.spaces
             .resolve(lender.space)
@@ -247,7 +251,7 @@ impl<N: Nucleus> Vm<N> {
     /// After each request: is there enough?
     #[inline]
     pub(crate) fn look_at_caches(&mut self) {
-        if !self.lenders.list.is_empty() && self.frames.free() < self.low() {
+        if !self.lenders.list.is_empty() && self.is_low() {
             self.ask_lenders();
         }
     }

@@ -75,8 +75,10 @@ impl<N: Nucleus> Vm<N> {
         if length < old && self.runs(number) {
             return Err(ETXTBSY);
         }
-        // Slots for the new pages, twice, and chunks that spaces share and no longer can.
-        let mut room = 2 * object.pages.growth((count / CHUNK + 2) as usize) + 2 * r.out_len;
+        // Slots for the new pages, twice, the lists of what is cut off, and chunks that spaces share and no longer can.
+        let lists = 2 * object.pages.chunks() * size_of::<u64>();
+        let slots = object.pages.growth((count / CHUNK + 2) as usize);
+        let mut room = 2 * slots + lists + 2 * r.out_len;
         for (start, end) in [(first, end), (length.min(old), old)] {
             if object.mapped > 0 && object.pages.count(start, end) > 0 {
                 room += self.hiding_takes(number, start, end);
@@ -86,7 +88,7 @@ impl<N: Nucleus> Vm<N> {
             return Err(ENOMEM);
         }
         let mut new = Pages::default();
-        if let Err(errno) = self.collect(r, index, count, writable, &mut new) {
+        if let Err(errno) = self.collect(r, index, (0, count), writable, &mut new) {
             new.drain(&mut self.frames, 0, u64::MAX);
             return Err(errno);
         }
@@ -132,7 +134,9 @@ impl<N: Nucleus> Vm<N> {
         new.drain(&mut self.frames, 0, u64::MAX);
         if let Some(object) = self.objects.get_mut(number as usize) {
             written += object.pages.marked(length, u64::MAX);
+            let beyond = object.pages.split_off(length.next_multiple_of(CHUNK));
             object.pages.drain(&mut self.frames, length, u64::MAX);
+            self.frames.drop_all(beyond);
             object.len = length;
         }
         self.try_again(handle, |page| {

@@ -5,7 +5,7 @@ use crate::frames::Frames;
 use crate::nucleus::{Answer, Frame, Nucleus, TAKEN};
 use cairn_abi::layout::PAGE;
 use cairn_abi::service::memory::{map, pool, prot, Fill, Row, AS_IT_IS, ROWS};
-use cairn_abi::{Error, Id, Token};
+use cairn_abi::{priority, Error, Id, Token};
 use cairn_iommu::dmar;
 use cairn_iommu::fake::Fake;
 use cairn_iommu::{Hardware, Message};
@@ -54,6 +54,10 @@ pub struct Machine {
     /// Copies fail so often before they work.
     pub copy_faults: u32,
     pub refuse_replies: bool,
+    /// Of callers; others have an ordinary program's.
+    pub priorities: HashMap<Token, u8>,
+    /// The caller that work goes on for.
+    pub worked_for: Token,
     pub notified: u32,
     pub notifications: Vec<u32>,
     pub time: u64,
@@ -502,6 +506,17 @@ impl Nucleus for Machine {
 
     fn part_addresses(&mut self, _: Token) -> (u64, u64) {
         self.part_addresses
+    }
+
+    fn work_for(&mut self, token: Token) {
+        self.worked_for = token;
+    }
+
+    fn priority_of(&mut self, token: Token) -> u8 {
+        self.priorities
+            .get(&token)
+            .copied()
+            .unwrap_or(priority::NORMAL)
     }
 
     fn reply(&mut self, token: Token, answer: &Answer) -> Result<(), Error> {

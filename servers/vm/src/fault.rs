@@ -301,7 +301,7 @@ impl<N: Nucleus> Vm<N> {
                     return Err(Fault::Exhausted);
                 }
             }
-            if self.frames.free() <= keep {
+            if !self.frames.has_more_than(keep) {
                 return Err(Fault::Exhausted);
             }
             let several = self.populate_row(index, page, end, access);

@@ -128,24 +128,35 @@ impl Plan {
 }
 
 impl Pages {
-    /// The slots of a copy that has these regions (those of the space, or whole parts of it that end where chunks end). Private pages are copied before they
-    /// are written from now on, on both sides; chunks that are the same are shared. What the nucleus has to do is added to the plan; `full` empties its rows.
+    /// The slots of a copy that has these regions (those of the space, or whole parts of it that end where chunks end), as far as they lie in these chunks.
+    /// Private pages are copied before they are written from now on, on both sides; chunks that are the same are shared. What the nucleus has to do is added to the plan;
+    /// `full` empties its rows.
     pub fn fork(
         &mut self,
         frames: &mut Frames,
         regions: &[Region],
+        (start, end): (u64, u64),
         manner: Manner,
         plan: &mut Plan,
         mut full: impl FnMut(&mut Frames, &mut Vec<Row>),
     ) -> Pages {
-        let least = if manner.lazy { 0 } else { PROGRAM_CHUNKS };
-        let mut copy = Pages::with_capacity(self.chunks().max(least));
+        let (from, to) = self.between(start, end);
+        let all = to - from == self.chunks();
+        let least = if manner.lazy || !all {
+            0
+        } else {
+            PROGRAM_CHUNKS
+        };
+        let mut copy = Pages::with_capacity((to - from).max(least));
         let mut eager = manner.eager.min(EAGER);
-        let mut last = regions.len();
+        let mut last = match all {
+            true => regions.len(),
+            false => regions.partition_point(|region| region.start < end),
+        };
         // The rows that begin where the last chunk did: private, shared.
         let (mut below, mut above) = (u64::MAX, [None; 2]);
         // From the top down: stack and personality come first, if not all can be copied at once.
-        for chunk in self.chunks_mut().iter_mut().rev() {
+        for chunk in self.chunks_mut()[from..to].iter_mut().rev() {
             let first = chunk.first;
             let masks = Masks::of(first, regions, &mut last);
             let within = chunk.resident & (masks.private | masks.shared);
@@ -273,11 +284,16 @@ mod tests {
             let mut rows = Vec::new();
             let capacity = plan.rows.capacity();
             let frames = &mut self.frames;
-            let copy = self
-                .pages
-                .fork(frames, regions, manner, &mut plan, |_, full| {
+            let copy = self.pages.fork(
+                frames,
+                regions,
+                (0, u64::MAX),
+                manner,
+                &mut plan,
+                |_, full| {
                     rows.append(full);
-                });
+                },
+            );
             assert_eq!(plan.rows.capacity(), capacity);
             rows.append(&mut plan.rows);
             rows.sort_by_key(|row| row.address);

@@ -5,7 +5,7 @@
 use crate::accounts::{Account, Accounts};
 use crate::free::Free;
 use crate::nucleus::Frame;
-use crate::pages::Spare;
+use crate::pages::{Pages, Spare};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -13,6 +13,10 @@ use alloc::vec::Vec;
 const MOST_BLOCKS: usize = 1024;
 /// Frames of a block for page tables.
 pub const BLOCK: u32 = 16;
+/// More pages than this are not taken away in one go (some 90,000 instructions), but so many at a time.
+/// (Tests have few pages, and all of them shall come by here.)
+pub const MANY: u64 = if cfg!(test) { 16 } else { 1024 };
+pub const PIECE: u64 = if cfg!(test) { 6 } else { 256 };
 
 pub struct Frames {
     /// Frame number of `counts[0]`.
@@ -30,6 +34,8 @@ pub struct Frames {
     blocks: Vec<Frame>,
     /// Of page slots, kept for the next (see [`crate::pages`]).
     pub(crate) chunks: Spare,
+    /// Slots that nobody uses any more, whose references are dropped piece by piece ([`Frames::drop_piece`]).
+    ended: Vec<Pages>,
 }
 
 impl Frames {
@@ -55,7 +61,62 @@ impl Frames {
             floor: 0,
             blocks: Vec::new(),
             chunks: Spare::default(),
+            ended: Vec::new(),
         }
+    }
+
+    /// These slots are nobody's any more. Few are dropped now; of many, those that others do not hold as well are dropped later.
+    pub fn drop_all(&mut self, mut pages: Pages) {
+        if pages.resident() > MANY && pages.keep_alone() > MANY && self.ended.try_reserve(1).is_ok()
+        {
+            return self.ended.push(pages);
+        }
+        pages.drain(self, 0, u64::MAX);
+    }
+
+    /// Whether there are slots whose references are still to be dropped.
+    #[inline]
+    pub fn has_ended(&self) -> bool {
+        !self.ended.is_empty()
+    }
+
+    /// Drop some of them. False: there are none.
+    pub fn drop_piece(&mut self) -> bool {
+        let Some(mut pages) = self.ended.pop() else {
+            return false;
+        };
+        let from = pages.last_of(0, u64::MAX, PIECE);
+        if from == 0 {
+            pages.drain(self, 0, u64::MAX);
+            return true;
+        }
+        pages.drain(self, from, u64::MAX);
+        // (There is room: it was there before.)
+        self.ended.push(pages);
+        true
+    }
+
+    /// Drop all of them.
+    #[cold]
+    pub fn drop_ended(&mut self) {
+        while self.drop_piece() {}
+    }
+
+    /// Whether more than `reserve` frames are free, if need be after some of those have been dropped.
+    #[inline]
+    pub fn has_more_than(&mut self, reserve: usize) -> bool {
+        self.free > reserve || self.drop_for(reserve)
+    }
+
+    /// Drop of them what it takes so that more than `reserve` frames are free.
+    #[cold]
+    fn drop_for(&mut self, reserve: usize) -> bool {
+        while self.free <= reserve {
+            if reserve == usize::MAX || !self.drop_piece() {
+                return false;
+            }
+        }
+        true
     }
 
     /// Frames that can be allocated.
@@ -92,7 +153,7 @@ impl Frames {
     /// A frame with one reference, as long as more than `reserve` are free.
     #[inline]
     pub fn alloc(&mut self, reserve: usize) -> Option<Frame> {
-        if self.free <= reserve {
+        if !self.has_more_than(reserve) {
             return None;
         }
         let number = match self.map.take() {
@@ -115,7 +176,8 @@ impl Frames {
 
     /// [`BLOCK`] frames in a row, each with one reference.
     pub fn alloc_block(&mut self, reserve: usize) -> Option<Frame> {
-        if self.free <= reserve.saturating_add(BLOCK as usize) {
+        let reserve = reserve.saturating_add(BLOCK as usize);
+        if !self.has_more_than(reserve) {
             return None;
         }
         let first = match self.blocks.pop() {
@@ -159,6 +221,13 @@ impl Frames {
         }
     }
 
+    /// The chunks that are still to be dropped.
+    #[cfg(test)]
+    pub(crate) fn ended(&self) -> impl Iterator<Item = &crate::pages::Chunk> {
+        let all = self.ended.iter();
+        all.flat_map(|pages| pages.overlapping(0, u64::MAX))
+    }
+
     /// Frames of each account, counted anew.
     #[cfg(test)]
     pub fn held(&self) -> std::collections::BTreeMap<Account, u32> {
@@ -174,10 +243,21 @@ impl Frames {
     #[inline]
     pub fn pay(&mut self, account: Account, floor: usize) -> usize {
         self.accounts.payer = account;
-        match self.accounts.is_full(account) {
+        match self.accounts.is_full(account) && !self.drop_until_room(account) {
             true => usize::MAX,
             false => floor,
         }
+    }
+
+    /// Drop slots that nobody uses any more until an account is not full.
+    #[cold]
+    fn drop_until_room(&mut self, account: Account) -> bool {
+        while self.drop_piece() {
+            if !self.accounts.is_full(account) {
+                return true;
+            }
+        }
+        false
     }
 
     /// A frame from outside the free ranges becomes ours, with one reference. False if it is none that may be adopted.

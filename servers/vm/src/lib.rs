@@ -26,6 +26,7 @@ pub mod forked;
 pub mod frames;
 pub mod free;
 pub mod iommu;
+pub mod later;
 pub mod lifecycle;
 pub mod loan;
 mod lock;

@@ -5,11 +5,14 @@ use crate::code::Code;
 use crate::fault::{refused, Fault};
 use crate::filled::fill;
 use crate::forked::{Manner, EAGER};
-use crate::frames::{Frames, BLOCK};
+use crate::frames::{Frames, BLOCK, MANY, PIECE};
+use crate::later::IN_PIECES;
 use crate::lock::Limits;
 use crate::nucleus::{Answer, Frame, Nucleus, Pass};
+use crate::pages::Pages;
 use crate::pools::POOL_FREE;
 use crate::region::{Region, Regions, ABSENT, ANONYMOUS, BREAK, WIPED};
+use crate::slab::Handle;
 use crate::space::{
     forget_piece, give_table, with_tables, Domain, Errno, Faults, Layout, Space, Trouble, Vm,
     BATCH, NATIVE_RESERVE, NOBODY,
@@ -25,6 +28,19 @@ use core::mem::size_of;
 /// and children ask for while it starts is not what they do later.
 const RELEARN: u32 = 64;
 const RELEARN_FIRST: u32 = 4;
+
+/// Pages and chunks of a fork that are copied in one go, of a program with more than [`MANY`] pages or so many chunks.
+const FORKED_AT_ONCE: (u64, usize) = (2 * PIECE, 16);
+const MANY_CHUNKS: usize = 128;
+
+/// A copy that is being made: its space and its parent's, and whose it will be.
+#[derive(Clone, Copy)]
+pub(crate) struct Child {
+    pub(crate) parent: Handle,
+    pub(crate) handle: Handle,
+    payer: (Account, bool),
+    adjust: i16,
+}
 
 /// Regions for which a new program's list has room at once.
 const PROGRAM_REGIONS: usize = 32;
@@ -59,7 +75,8 @@ impl<N: Nucleus> Vm<N> {
             Layout::Native(_) => NATIVE_RESERVE,
         };
         let reserve = self.frames.pay(account, floor);
-        if self.frames.free() <= reserve.saturating_add(BLOCK as usize) {
+        let least = reserve.saturating_add(BLOCK as usize);
+        if !self.frames.has_more_than(least) {
             return Err(ENOMEM);
         }
         let slot = self.with_pool(pool::SPACE, |n| {
@@ -214,12 +231,90 @@ impl<N: Nucleus> Vm<N> {
             .ok_or(ESRCH)?;
         let index = self.new_space(kind, code, limit, payer)?;
         let all = [(0, layout::FRAMES / layout::PAGE)];
-        let copied = self.copy_ranges(from, index, &all, true);
-        if let Err(errno) = copied.and_then(|()| self.keep_lent(from, index)) {
-            self.drop_if_unused(index);
-            return Err(errno);
+        let copied = self.begin_copy(from, index, &all, true).and_then(|manner| {
+            if self.is_much(from) {
+                self.fork_in_pieces(from, index, (payer, adjust), manner)?;
+            }
+            self.copy_part(from, index, (0, u64::MAX), manner)?;
+            self.keep_lent(from, index)
+        });
+        match copied {
+            Err(errno) if errno != IN_PIECES => self.drop_if_unused(index),
+            _ => {}
         }
+        copied?;
         self.finish(token, index, payer, adjust)
+    }
+
+    /// The copy is made in pieces if there is room for one more request that is.
+    fn fork_in_pieces(
+        &mut self,
+        from: usize,
+        index: usize,
+        (payer, adjust): ((Account, bool), i16),
+        manner: Manner,
+    ) -> Result<(), Errno> {
+        let parent = self.spaces.get(from).ok_or(ESRCH)?;
+        let (parent, chunks) = (parent.handle, parent.pages.chunks());
+        let child = self.spaces.get_mut(index).ok_or(ESRCH)?;
+        let copy = Child {
+            parent,
+            handle: child.handle,
+            payer,
+            adjust,
+        };
+        // They are put together here. (There is heap for it.)
+        child.pages = Pages::with_capacity(chunks);
+        self.fork_later(copy, manner)
+    }
+
+    /// Copy those chunks of a parent that hold the last pages below `end`; → where that began.
+    pub(crate) fn fork_part(
+        &mut self,
+        child: Child,
+        end: u64,
+        manner: &mut Manner,
+    ) -> Result<u64, Errno> {
+        let from = self.spaces.resolve(child.parent).ok_or(ESRCH)?;
+        let index = self.spaces.resolve(child.handle).ok_or(ESRCH)?;
+        let parent = self.spaces.get(from).ok_or(ESRCH)?;
+        let start = parent.pages.last_chunks(end, FORKED_AT_ONCE);
+        let (first, last) = parent.pages.between(start, end);
+        let growth = parent.pages.growth(2 * (last - first));
+        let copy = self.spaces.get(index).ok_or(ESRCH)?;
+        if !copy.pages.has_room(last - first) || !self.heap_has(growth) {
+            return Err(ENOMEM);
+        }
+        let copy = self.spaces.get(index).ok_or(ESRCH)?;
+        manner.reserve = copy.pay(&mut self.frames);
+        manner.eager -= self.copy_part(from, index, (start, end), *manner)?;
+        Ok(start)
+    }
+
+    /// All chunks of a child are there: answer, or undo it all.
+    pub(crate) fn finish_fork(
+        &mut self,
+        token: Token,
+        child: Child,
+        copied: Result<(), Errno>,
+    ) -> Result<(), Errno> {
+        let index = self.spaces.resolve(child.handle).ok_or(ESRCH)?;
+        let from = self.spaces.resolve(child.parent).ok_or(ESRCH);
+        let copied = copied
+            .and(from)
+            .and_then(|from| self.keep_lent(from, index));
+        if copied.is_err() {
+            self.drop_if_unused(index);
+        }
+        copied?;
+        self.finish(token, index, child.payer, child.adjust)
+    }
+
+    /// Whether the copy of a space takes long.
+    fn is_much(&self, index: usize) -> bool {
+        self.spaces.get(index).is_some_and(|space| {
+            space.pages.resident() > MANY || space.pages.chunks() > MANY_CHUNKS
+        })
     }
 
     /// Make the domain for a space and give it to the caller; undo both if that fails.
@@ -295,6 +390,19 @@ impl<N: Nucleus> Vm<N> {
         ranges: &[(u64, u64)],
         lazy: bool,
     ) -> Result<(), Errno> {
+        let manner = self.begin_copy(from, to, ranges, lazy)?;
+        self.copy_part(from, to, (0, u64::MAX), manner)?;
+        Ok(())
+    }
+
+    /// The regions of a copy, and how its pages will be copied.
+    fn begin_copy(
+        &mut self,
+        from: usize,
+        to: usize,
+        ranges: &[(u64, u64)],
+        lazy: bool,
+    ) -> Result<Manner, Errno> {
         let parent = self.spaces.get(from).ok_or(ESRCH)?;
         // A program that starts gets more of its own, and lists that grow are copied.
         let least = if lazy { 0 } else { PROGRAM_REGIONS };
@@ -308,8 +416,8 @@ impl<N: Nucleus> Vm<N> {
         let eager = self.eager(from);
         let child = self.spaces.get(to).ok_or(ESRCH)?;
         let reserve = child.pay(&mut self.frames);
-        let parent = self.spaces.get_mut(from).ok_or(ESRCH)?;
-        let (parent_handle, source) = (parent.handle, parent.slot);
+        let parent = self.spaces.get(from).ok_or(ESRCH)?;
+        let handle = parent.handle;
         let mut regions = Regions::with_capacity(region_count);
         let mut mapped = 0;
         let pieces = ranges
@@ -328,14 +436,32 @@ impl<N: Nucleus> Vm<N> {
                 }
             }
         }
-        let mut plan = core::mem::take(&mut self.plan);
-        let manner = Manner {
+        let child = self.spaces.get_mut(to).ok_or(ESRCH)?;
+        child.regions = regions;
+        child.mapped = mapped;
+        child.parent = handle;
+        self.count_regions(to);
+        Ok(Manner {
             lazy,
             eager,
             reserve,
-        };
+        })
+    }
+
+    /// Copy these chunks, which lie below all that were copied before; → how many pages were copied at once.
+    fn copy_part(
+        &mut self,
+        from: usize,
+        to: usize,
+        range: (u64, u64),
+        manner: Manner,
+    ) -> Result<usize, Errno> {
+        let parent = self.spaces.get_mut(from).ok_or(ESRCH)?;
+        let source = parent.slot;
         let mut pages = core::mem::take(&mut parent.pages);
+        let mut plan = core::mem::take(&mut self.plan);
         let child = self.spaces.get_mut(to).ok_or(ESRCH)?;
+        let regions = core::mem::take(&mut child.regions);
         let (nucleus, tables) = (&mut self.nucleus, &mut self.table_frames);
         let mut result = Ok(());
         let mut share = |frames: &mut Frames, rows: &mut Vec<Row>| {
@@ -353,23 +479,32 @@ impl<N: Nucleus> Vm<N> {
             rows.clear();
         };
         let frames = &mut self.frames;
-        let copy = pages.fork(frames, regions.as_slice(), manner, &mut plan, &mut share);
+        let copy = pages.fork(
+            frames,
+            regions.as_slice(),
+            range,
+            manner,
+            &mut plan,
+            &mut share,
+        );
         share(frames, &mut plan.rows);
         if result.is_ok() {
             result = fill(nucleus, frames, child, tables, &plan.fills).1;
         }
+        let filled = plan.fills.len();
         plan.fills.clear();
         self.plan = plan;
         // If that failed the child is dropped with all this; the parent's pages are then copied or taken over when they are written next.
         child.regions = regions;
-        child.pages = copy;
-        child.mapped = mapped;
-        child.parent = parent_handle;
+        match child.pages.chunks() {
+            0 if range == (0, u64::MAX) => child.pages = copy,
+            _ => child.pages.add_below(copy),
+        }
         if let Some(parent) = self.spaces.get_mut(from) {
             parent.pages = pages;
         }
-        self.count_regions(to);
-        result.map_err(|_| ENOMEM)
+        result.map_err(|_| ENOMEM)?;
+        Ok(filled)
     }
 
     /// RESET: an empty space for exec, but for `start..end`, and of the personality's heap within that only `heap` (all if it is empty).
@@ -460,6 +595,9 @@ impl<N: Nucleus> Vm<N> {
             self.dismantle_or_keep(space);
         }
         self.forget_domain(domain);
+        if !self.waiting.is_empty() {
+            self.frames.drop_ended();
+        }
         if self.waiting.is_empty() {
             self.notified = false;
         } else if !self.may_wake_some() {
@@ -570,7 +708,7 @@ impl<N: Nucleus> Vm<N> {
             None => {}
         }
         let frames = &mut self.frames;
-        space.pages.drain(frames, 0, u64::MAX);
+        frames.drop_all(core::mem::take(&mut space.pages));
         for piece in space.regions.iter() {
             forget_piece(&mut self.objects, frames, &mut self.pagers.idle, piece);
         }

@@ -1,7 +1,7 @@
 //! The program: takes the machine's memory over from `init`, then serves requests and faults.
 //!
 //! Arguments: `free=FIRST:COUNT,…` (frame numbers), `archive=FIRST:COUNT`, `used=COUNT`, `init=DOMAIN`, `acpi=ADDRESS` (of ACPI's root pointer).
-//! Portals: `memory`, `space` (its own), `init-space`, and `irq`, a message-signalled interrupt, where there are such.
+//! Portals: `memory`, `space` (its own), `init-space`, `thread` (its first), and `irq`, a message-signalled interrupt, where there are such.
 #![no_std]
 #![no_main]
 #![forbid(unsafe_code)]
@@ -12,10 +12,11 @@ mod portals;
 
 use alloc::{vec, vec::Vec};
 use cairn_abi::layout::{native_slot, PAGE};
-use cairn_abi::{received, Error};
+use cairn_abi::service::thread;
+use cairn_abi::{policy, received, Error};
 use cairn_idl::vm::BADGE_OBJECT_FIRST;
 use cairn_rt::alarm::{self, Alarm};
-use cairn_rt::{entropy, log, startup, Portal, Received, Receiver};
+use cairn_rt::{entropy, log, startup, Portal, Received, Receiver, Reply};
 use cairn_vm::frames::Frames;
 use cairn_vm::{Frame, Start, Vm};
 use portals::Portals;
@@ -117,6 +118,44 @@ fn start_alarm(receiver: Receiver) -> Option<Alarm> {
     Alarm::start_on(told, vec![0; alarm::STACK].leak()).ok()
 }
 
+/// The priority at which this thread works if it does so for nobody who waits.
+struct Pace {
+    thread: Portal,
+    /// Its own: what the manifest says.
+    own: u8,
+    set: u8,
+}
+
+impl Pace {
+    fn new(thread: Portal) -> Pace {
+        let own = thread
+            .service(thread::INFO, &[])
+            .map_or(0, |words| words[2] as u8);
+        Pace {
+            thread,
+            own,
+            set: own,
+        }
+    }
+
+    /// That of what is left to do, or its own again.
+    #[inline]
+    fn set(&mut self, level: Option<u8>) {
+        let wanted = level.map_or(self.own, |level| level.min(self.own));
+        if wanted != self.set {
+            self.change(wanted);
+        }
+    }
+
+    #[cold]
+    fn change(&mut self, wanted: u8) {
+        let words = [u64::from(wanted), policy::ROUND_ROBIN, 0];
+        if self.thread.service(thread::SET_PRIORITY, &words).is_ok() {
+            self.set = wanted;
+        }
+    }
+}
+
 fn main() -> ! {
     let Some(mut vm) = start() else {
         log!("cannot start: a portal or an argument is missing");
@@ -127,6 +166,11 @@ fn main() -> ! {
         log!("cannot start: no alarm");
         cairn_rt::start::exit(1)
     };
+    let Some(thread) = startup::portal("thread") else {
+        log!("cannot start: it has no portal to its own thread");
+        cairn_rt::start::exit(1)
+    };
+    let mut pace = Pace::new(thread);
     // The time that the alarm knows.
     let mut known = None;
     let mut received = Received::default();
@@ -144,7 +188,7 @@ fn main() -> ! {
                 log!("the channel is gone: {error:?}");
                 cairn_rt::start::exit(1)
             }
-            // The caller was gone before its reply.
+            // The caller was gone before its reply, or nobody asks while there is something to do.
             Err(_) => None,
         };
         if portals::stashed() < STASH_LOW {
@@ -157,6 +201,17 @@ fn main() -> ! {
             alarm.set(deadline);
             known = deadline;
         }
+        if let Some(level) = vm.later() {
+            // A piece after each request, so that whoever asks much only shares.
+            if let Some(answer) = answer {
+                let _ = receiver.reply(received.token, Reply::new(&answer.words));
+            }
+            pace.set(level);
+            vm.do_piece();
+            result = receiver.poll_into(&mut received);
+            continue;
+        }
+        pace.set(None);
         result = match answer {
             Some(answer) => {
                 received.words = answer.words;

@@ -2,6 +2,7 @@
 
 use crate::accounts::ONE_RECORD;
 use crate::fault::{Fault, PLENTY};
+use crate::frames::MANY;
 use crate::nucleus::Nucleus;
 use crate::pages::{mask, Kinds, Pages, CHUNK};
 use crate::region::{Region, ABSENT, ANONYMOUS, LOCKED, ON_FAULT, WIPED};
@@ -201,6 +202,9 @@ impl<N: Nucleus> Vm<N> {
         if anonymous_shared && !(self.may_record_for(account, ONE_RECORD) && self.objects.room()) {
             return Err(ENOMEM);
         }
+        if replaced > 0 {
+            self.are_few(index, start, end)?;
+        }
         // Everything is checked: change things. The object first: what is replaced may be all that keeps it.
         if let Some(object) = self.objects.get_mut(object as usize) {
             object.mapped += count;
@@ -367,6 +371,7 @@ impl<N: Nucleus> Vm<N> {
         if !self.room_for_regions(index) {
             return Err(ENOMEM);
         }
+        self.are_few(index, start, end)?;
         self.unmap_pages(index, start, end);
         Ok(0)
     }
@@ -429,6 +434,7 @@ impl<N: Nucleus> Vm<N> {
             }
         }
         self.room_to_split(index)?;
+        self.are_few_to_protect(index, (start, end), bits)?;
         let space = self.spaces.get_mut(index).ok_or(ESRCH)?;
         let nucleus = &mut self.nucleus;
         if let Some((at, region)) = single {
@@ -559,11 +565,13 @@ impl<N: Nucleus> Vm<N> {
             if to < layout::LINUX_LOW / PAGE {
                 return Err(EPERM);
             }
+            self.are_few(index, to, to_end)?;
             self.unmap_pages(index, to, to_end);
             return self.relocate(index, region, (start, old), (to, new));
         }
         if new <= old {
             if new < old {
+                self.are_few(index, start + new, old_end)?;
                 self.unmap_pages(index, start + new, old_end);
             }
             return Ok(address);
@@ -586,7 +594,11 @@ impl<N: Nucleus> Vm<N> {
         } else {
             0
         };
-        let to = self.place(index, 0, new, range)?;
+        let to = match self.place(index, 0, new + CHUNK - 1, range) {
+            // Chunks that lie alike go as they are.
+            Ok(gap) if old >= CHUNK => gap + (start.wrapping_sub(gap) & (CHUNK - 1)),
+            _ => self.place(index, 0, new, range)?,
+        };
         self.relocate(index, region, (start, old), (to, new))
     }
 
@@ -623,6 +635,56 @@ impl<N: Nucleus> Vm<N> {
         }
     }
 
+    /// Something that nothing can be placed over holds these pages, which are free. False: it would be beyond a limit.
+    pub(crate) fn holds(&mut self, index: usize, start: u64, end: u64) -> bool {
+        let room = self.room_to_split(index).is_ok();
+        let space = self.spaces.get_mut(index);
+        let Some(space) = space.filter(|space| room && space.within_limit(end - start)) else {
+            return false;
+        };
+        space.mapped += end - start;
+        space.regions.insert(Region {
+            start,
+            end,
+            prot: 0,
+            most: 0,
+            flags: flags::NO_RESERVE as u8,
+            marks: 0,
+            object: ANONYMOUS,
+            offset: 0,
+        });
+        true
+    }
+
+    /// Move a part of a region to where [`Vm::holds`] has made room.
+    pub(crate) fn move_part(
+        &mut self,
+        index: usize,
+        (start, stop): (u64, u64),
+        to: u64,
+    ) -> Result<(), Errno> {
+        let space = self.spaces.get(index).ok_or(ESRCH)?;
+        let region = *space.regions.find(start).ok_or(EFAULT)?;
+        let (count, to_end) = (stop - start, to + (stop - start));
+        // Others of the program's threads may have done there what they liked.
+        if region.end < stop || space.pages.has_more(to, to_end, MANY) {
+            return Err(EFAULT);
+        }
+        self.unmap_pages(index, to, to_end);
+        self.move_region(index, region, (start, count), (to, count))?;
+        Ok(())
+    }
+
+    /// What ends before `start` goes on to `end`, where nothing is.
+    pub(crate) fn lengthen(&mut self, index: usize, start: u64, end: u64) {
+        let space = self.spaces.get(index);
+        let region = space.and_then(|space| space.regions.find(start - 1).copied());
+        if let Some(region) = region.filter(|_| start < end) {
+            self.extend(index, region, start, end);
+            let _ = self.make_resident(index, start, end);
+        }
+    }
+
     /// Move `old` pages from `from` to `to`, where `new` pages are free.
     fn relocate(
         &mut self,
@@ -631,25 +693,109 @@ impl<N: Nucleus> Vm<N> {
         (from, old): (u64, u64),
         (to, new): (u64, u64),
     ) -> Result<u64, Errno> {
+        let kept = old.min(new);
+        // A shrinking move drops the tail first.
+        if kept < old {
+            self.are_few(index, from + kept, from + old)?;
+            self.unmap_pages(index, from + kept, from + old);
+        }
+        self.are_few_to_move(index, (from, from + kept), (to, to + new))?;
+        self.move_region(index, region, (from, kept), (to, new))
+    }
+
+    fn move_region(
+        &mut self,
+        index: usize,
+        region: Region,
+        (from, kept): (u64, u64),
+        (to, new): (u64, u64),
+    ) -> Result<u64, Errno> {
         let offset = match region.object {
             ANONYMOUS => 0,
             _ => region.offset + (from - region.start),
         };
-        let kept = old.min(new);
-        // A shrinking move drops the tail first.
-        if kept < old {
-            self.unmap_pages(index, from + kept, from + old);
-        }
         let space = self.spaces.get_mut(index).ok_or(ESRCH)?;
-        let (nucleus, frames, tables) =
-            (&mut self.nucleus, &mut self.frames, &mut self.table_frames);
         let slot = space.slot;
+        let nucleus = &mut self.nucleus;
         space
             .pages
             .runs(from, from + kept, 64, BATCH, Kinds::One, |run| {
                 let _ = nucleus.unmap(slot, run.page * PAGE, run.pages);
             });
-        // 64 pages at a time: into the new slots, and mapped there in rows of one kind. What fails comes by faults.
+        // Whole chunks go as they are if they lie alike in the new place.
+        let (first, last) = (from.next_multiple_of(CHUNK), (from + kept) & !(CHUNK - 1));
+        if (to.wrapping_sub(from)).is_multiple_of(CHUNK) && first < last {
+            let above = first - from;
+            self.move_pages(index, region.prot, (from, to), above);
+            self.shift_chunks(index, region.prot, (first, last), to.wrapping_sub(from));
+            let done = last - from;
+            self.move_pages(index, region.prot, (last, to + done), kept - done);
+        } else {
+            self.move_pages(index, region.prot, (from, to), kept);
+        }
+        let space = self.spaces.get_mut(index).ok_or(ESRCH)?;
+        let mapped = &mut space.mapped;
+        space
+            .regions
+            .remove(from, from + kept, |r| *mapped -= r.pages());
+        if region.object != ANONYMOUS {
+            if let Some(object) = self.objects.get_mut(region.object as usize) {
+                object.mapped -= kept;
+            }
+        }
+        self.add_region(
+            index,
+            Region {
+                start: to,
+                end: to + new,
+                offset,
+                ..region
+            },
+        );
+        if new > kept {
+            let _ = self.make_resident(index, to + kept, to + new);
+        }
+        Ok(to * PAGE)
+    }
+
+    /// Slots of whole chunks move by so many pages, and are mapped there.
+    fn shift_chunks(&mut self, index: usize, prot: u8, (first, last): (u64, u64), by: u64) {
+        let Some(space) = self.spaces.get_mut(index) else {
+            return;
+        };
+        let (nucleus, frames, tables) =
+            (&mut self.nucleus, &mut self.frames, &mut self.table_frames);
+        space.pages.shift(frames, first, last, by);
+        // (The lists are not touched while page tables are given.)
+        let pages = core::mem::take(&mut space.pages);
+        for chunk in pages.overlapping(first.wrapping_add(by), last.wrapping_add(by)) {
+            let mut left = chunk.resident;
+            while left != 0 {
+                let bit = left.trailing_zeros();
+                let cow = chunk.cow >> bit & 1 != 0;
+                let alike = left & if cow { chunk.cow } else { !chunk.cow };
+                let len = (!(alike >> bit)).trailing_zeros().min(CHUNK as u32 - bit);
+                left &= !((u64::MAX >> (CHUNK as u32 - len)) << bit);
+                let bits = hardware(prot, cow);
+                if bits != 0 {
+                    let at = (chunk.first + u64::from(bit)) * PAGE;
+                    let list = &chunk.frames[bit as usize..][..len as usize];
+                    let _ = with_tables(nucleus, frames, space, tables, |n, slot| {
+                        n.map_list(slot, at, list, bits)
+                    });
+                }
+            }
+        }
+        space.pages = pages;
+    }
+
+    /// Slots of `kept` pages move, 64 at a time, and are mapped in the new place in rows of one kind. What fails comes by faults.
+    fn move_pages(&mut self, index: usize, prot: u8, (from, to): (u64, u64), kept: u64) {
+        let Some(space) = self.spaces.get_mut(index) else {
+            return;
+        };
+        let (nucleus, frames, tables) =
+            (&mut self.nucleus, &mut self.frames, &mut self.table_frames);
         let mut at = from;
         while at < from + kept {
             let stop = (at + 64).min(from + kept);
@@ -690,7 +836,7 @@ impl<N: Nucleus> Vm<N> {
                 } else {
                     space.pages.put_row(frames, first, &list[..len], cow);
                 }
-                let bits = hardware(region.prot, cow);
+                let bits = hardware(prot, cow);
                 if bits != 0 {
                     let _ = with_tables(nucleus, frames, space, tables, |n, slot| {
                         n.map_list(slot, first * PAGE, &list[..len], bits)
@@ -701,28 +847,6 @@ impl<N: Nucleus> Vm<N> {
             at = stop;
         }
         space.pages.drain(frames, from, from + kept);
-        let mapped = &mut space.mapped;
-        space
-            .regions
-            .remove(from, from + kept, |r| *mapped -= r.pages());
-        if region.object != ANONYMOUS {
-            if let Some(object) = self.objects.get_mut(region.object as usize) {
-                object.mapped -= kept;
-            }
-        }
-        self.add_region(
-            index,
-            Region {
-                start: to,
-                end: to + new,
-                offset,
-                ..region
-            },
-        );
-        if new > kept {
-            let _ = self.make_resident(index, to + kept, to + new);
-        }
-        Ok(to * PAGE)
     }
 
     pub(crate) fn advise(
@@ -745,7 +869,10 @@ impl<N: Nucleus> Vm<N> {
             return Err(EINVAL);
         }
         match what {
-            advice::DONT_NEED => self.drop_pages(index, start, end),
+            advice::DONT_NEED => {
+                self.are_few(index, start, end)?;
+                self.drop_pages(index, start, end);
+            }
             advice::WILL_NEED => self.want_soon(index, start, end),
             advice::REMOVE => return self.remove_from_objects(index, start, end),
             advice::POPULATE_READ | advice::POPULATE_WRITE => {
@@ -815,6 +942,7 @@ impl<N: Nucleus> Vm<N> {
         {
             return Err(EINVAL);
         }
+        self.are_few(index, start, end)?;
         self.drop_pages(index, start, end);
         let (spaces, objects, frames) = (&self.spaces, &mut self.objects, &mut self.frames);
         let nucleus = &mut self.nucleus;

@@ -126,6 +126,10 @@ pub trait Nucleus: Hardware + dmar::Physical {
     /// Addresses of the caller's out part and in part (0 = not known).
     fn part_addresses(&mut self, token: Token) -> (u64, u64);
     fn reply(&mut self, token: Token, answer: &Answer) -> Result<(), Error>;
+    /// The priority of the caller behind a token.
+    fn priority_of(&mut self, token: Token) -> u8;
+    /// What is done next is for the caller behind a token, at its priority.
+    fn work_for(&mut self, token: Token);
     /// The badge behind a portal that was passed to `vm`, if it leads to `vm`'s own channel.
     fn portal_badge(&mut self, slot: u32) -> Option<u64>;
     fn notify(&mut self, slot: u32);

@@ -27,7 +27,7 @@ impl<N: Nucleus> Vm<N> {
     /// OBJECT_CREATE: replies itself, with the new portal.
     pub(crate) fn object_create(&mut self, r: &Request, index: usize) -> Result<(), Errno> {
         let count = r.out_len as u64 / 8;
-        let [_, pages, how, tag, ..] = r.words;
+        let [_, pages, how, ..] = r.words;
         let (writable, watched) = (how & making::SHARED != 0, how & making::WATCHED != 0);
         let fresh = how & making::FRESH != 0;
         let with_maker = how & making::WITH_MAKER != 0;
@@ -67,10 +67,35 @@ impl<N: Nucleus> Vm<N> {
         if (watched || told) && !self.pagers.has(maker) {
             return Err(EPERM);
         }
+        self.are_few_to_collect(count)?;
         let mut pages = Pages::default();
-        if let Err(errno) = self.collect(r, index, count, writable, &mut pages) {
-            pages.drain(&mut self.frames, 0, u64::MAX);
+        if let Err(errno) = self.collect(r, index, (0, count), writable, &mut pages) {
+            self.frames.drop_all(pages);
             return Err(errno);
+        }
+        self.object_of_pages(r, index, pages)
+    }
+
+    /// The object that was asked for, of the pages that were named: all is checked but what changes while they are collected.
+    pub(crate) fn object_of_pages(
+        &mut self,
+        r: &Request,
+        index: usize,
+        pages: Pages,
+    ) -> Result<(), Errno> {
+        let [_, length, how, tag, ..] = r.words;
+        let has = |what| how & what != 0;
+        let (watched, told) = (has(making::WATCHED), has(making::TOLD));
+        let (fresh, with_maker) = (has(making::FRESH), has(making::WITH_MAKER));
+        let length = match watched || fresh {
+            true => length,
+            false => r.out_len as u64 / 8,
+        };
+        let space = self.spaces.get(index).ok_or(ESRCH)?;
+        let (maker, account) = (space.handle, space.account);
+        if !self.objects.room() {
+            self.frames.drop_all(pages);
+            return Err(ENOMEM);
         }
         let handle = self.objects.next_handle();
         let made = self.objects.insert(Object {
@@ -83,7 +108,7 @@ impl<N: Nucleus> Vm<N> {
             tag: watched.then_some(tag),
             told: told.then_some(tag),
             idle: false,
-            writable,
+            writable: has(making::SHARED),
             with_maker,
             portals: 1,
             inherited: false,
@@ -110,12 +135,12 @@ impl<N: Nucleus> Vm<N> {
         &mut self,
         r: &Request,
         index: usize,
-        count: u64,
+        (first, count): (u64, u64),
         writable: bool,
         pages: &mut Pages,
     ) -> Result<(), Errno> {
         let mut buffer = [0; ADDRESSES * 8];
-        let mut at = 0;
+        let mut at = first;
         while at < count {
             let len = (count - at).min(ADDRESSES as u64) as usize * 8;
             self.read_part(r, at * 8, &mut buffer[..len])?;

@@ -531,6 +531,141 @@ impl Pages {
         self.chunks[from..to].iter_mut().map(Rc::make_mut)
     }
 
+    /// The chunks from `first` on up to `end` lie `by` pages (whole chunks) further up from now on, wrapping around, where none is.
+    pub fn shift(&mut self, frames: &mut Frames, first: u64, end: u64, by: u64) {
+        let place = |keys: &[u64], page: u64| keys.partition_point(|key| *key < page);
+        let (from, to) = (place(&self.keys, first), place(&self.keys, end));
+        for (key, chunk) in self.keys[from..to]
+            .iter_mut()
+            .zip(&mut self.chunks[from..to])
+        {
+            let chunk = own(chunk, frames);
+            *key = key.wrapping_add(by);
+            (chunk.first, chunk.wanted, chunk.skipped) = (*key, 0, 0);
+        }
+        // Those between the old place and the new one make room.
+        let new_first = first.wrapping_add(by);
+        if new_first > first {
+            let until = to + place(&self.keys[to..], new_first);
+            self.keys[from..until].rotate_left(to - from);
+            self.chunks[from..until].rotate_left(to - from);
+        } else {
+            let since = place(&self.keys[..from], new_first);
+            self.keys[since..to].rotate_right(to - from);
+            self.chunks[since..to].rotate_right(to - from);
+        }
+    }
+
+    /// The chunks that begin in `start..end`: the first, and the one behind the last.
+    pub(crate) fn between(&self, start: u64, end: u64) -> (usize, usize) {
+        if (start, end) == (0, u64::MAX) {
+            return (0, self.keys.len());
+        }
+        let place = |page| self.keys.partition_point(|first| *first < page);
+        (place(start), place(end))
+    }
+
+    /// Where the last chunks below `end` begin that hold so many pages, or are so many; 0 if those are all.
+    pub(crate) fn last_chunks(&self, end: u64, (pages, chunks): (u64, usize)) -> u64 {
+        let (_, to) = self.between(0, end);
+        let least = match to.checked_sub(chunks) {
+            Some(at) if at > 0 => self.keys[at],
+            _ => 0,
+        };
+        least.max(self.last_of(0, end, pages) & !(CHUNK - 1))
+    }
+
+    /// The chunks from this page on, where one begins, are another's.
+    pub fn split_off(&mut self, first: u64) -> Pages {
+        let (at, end) = self.between(first, u64::MAX);
+        if at == end {
+            return Pages::default();
+        }
+        let mut other = Pages {
+            keys: self.keys.split_off(at),
+            chunks: self.chunks.split_off(at),
+            ..Pages::default()
+        };
+        let resident = other.chunks.iter().map(|chunk| chunk.resident.count_ones());
+        other.resident = resident.map(u64::from).sum();
+        self.resident -= other.resident;
+        other
+    }
+
+    /// Whether so many chunks more need no memory for the lists.
+    pub(crate) fn has_room(&self, chunks: usize) -> bool {
+        let room = |list: usize| list - self.chunks.len() >= chunks;
+        room(self.keys.capacity()) && room(self.chunks.capacity())
+    }
+
+    /// Chunks below all others are added.
+    pub(crate) fn add_below(&mut self, mut below: Pages) {
+        self.resident += below.resident;
+        self.keys.splice(0..0, below.keys.drain(..));
+        self.chunks.splice(0..0, below.chunks.drain(..));
+    }
+
+    /// Where the last `most` resident pages of `start..end` begin; `start` if there are fewer.
+    pub fn last_of(&self, start: u64, end: u64, most: u64) -> u64 {
+        let from = self.keys.partition_point(|first| first + CHUNK <= start);
+        let to = self.keys.partition_point(|first| *first < end);
+        let mut left = most;
+        for chunk in self.chunks[from..to].iter().rev() {
+            let here = chunk.resident & mask(chunk.first, start, end);
+            let count = u64::from(here.count_ones());
+            if count >= left {
+                let mut rest = here;
+                // The lowest of the wanted ones: without those below it.
+                for _ in left..count {
+                    rest &= rest - 1;
+                }
+                return chunk.first + u64::from(rest.trailing_zeros());
+            }
+            left -= count;
+        }
+        start
+    }
+
+    /// Where the first `most` resident pages of `start..end` end; `end` if there are fewer.
+    pub fn first_of(&self, start: u64, end: u64, most: u64) -> u64 {
+        let mut left = most;
+        for chunk in self.overlapping(start, end) {
+            let mut here = chunk.resident & mask(chunk.first, start, end);
+            let count = u64::from(here.count_ones());
+            if count >= left {
+                for _ in 1..left {
+                    here &= here - 1;
+                }
+                return chunk.first + u64::from(here.trailing_zeros()) + 1;
+            }
+            left -= count;
+        }
+        end
+    }
+
+    /// Whether more than `most` pages of `start..end` are resident.
+    pub fn has_more(&self, start: u64, end: u64, most: u64) -> bool {
+        if self.resident <= most {
+            return false;
+        }
+        let mut count = 0;
+        self.overlapping(start, end).any(|chunk| {
+            count += u64::from((chunk.resident & mask(chunk.first, start, end)).count_ones());
+            count > most
+        })
+    }
+
+    /// Forget the chunks that others hold as well, which costs next to nothing; → resident pages that are left.
+    pub fn keep_alone(&mut self) -> u64 {
+        self.chunks.retain(|chunk| Rc::strong_count(chunk) == 1);
+        self.keys.clear();
+        self.keys
+            .extend(self.chunks.iter().map(|chunk| chunk.first));
+        let resident = self.chunks.iter().map(|chunk| chunk.resident.count_ones());
+        self.resident = resident.map(u64::from).sum();
+        self.resident
+    }
+
     /// How many pages of `start..end` are resident.
     pub fn count(&self, start: u64, end: u64) -> u64 {
         self.overlapping(start, end)

@@ -5,7 +5,7 @@ use cairn_abi::layout::{
 };
 use cairn_abi::service::memory::{map, prot, Fill, Row, WRITABLE_CODE};
 use cairn_abi::service::{current, domain, interrupt, memory, receive, AUTO};
-use cairn_abi::{rights, Error, Id, Token};
+use cairn_abi::{priority, rights, Error, Id, Token};
 use cairn_iommu::{dmar, Hardware, Message};
 use cairn_rt::device::Registers;
 use cairn_rt::{dma, log, startup, Portal, Receiver, Reply};
@@ -432,6 +432,17 @@ impl Nucleus for Portals {
             .0
             .service(receive::CALLER, &[token])
             .map_or((0, 0), |words| (words[3], words[4]))
+    }
+
+    fn priority_of(&mut self, token: Token) -> u8 {
+        let told = self.receiver.0.service(receive::CALLER, &[token]);
+        told.map_or(priority::NORMAL, |words| words[2] as u8)
+    }
+
+    fn work_for(&mut self, token: Token) {
+        let words = [token, receive::RESUME];
+        // (A caller that is gone is told by a pulse.)
+        let _ = self.receiver.0.service(receive::CALLER, &words);
     }
 
     fn reply(&mut self, token: Token, answer: &Answer) -> Result<(), Error> {

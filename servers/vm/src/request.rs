@@ -1,6 +1,7 @@
 //! Requests: decoded here, answered by the files beside.
 
 use crate::accounts::SYSTEM;
+use crate::later::IN_PIECES;
 use crate::mapping::Backing;
 use crate::nucleus::{Answer, Nucleus};
 use crate::region::{Region, ANONYMOUS};
@@ -30,7 +31,17 @@ impl<N: Nucleus> Vm<N> {
         } else {
             self.handle_again(r)
         };
+        self.settle();
+        answer
+    }
+
+    /// After each request and each piece of one: who waited for memory goes on if there is some, and caches give if there is little.
+    #[inline(always)]
+    pub(crate) fn settle(&mut self) {
         self.resume_deferred();
+        if self.frames.has_ended() {
+            self.drop_if_needed();
+        }
         if !self.waiting.is_empty() {
             self.wake_waiting();
         } else if self.notified && self.has_enough() {
@@ -38,19 +49,42 @@ impl<N: Nucleus> Vm<N> {
         }
         self.look_at_caches();
         self.look_at_idle();
-        answer
+    }
+
+    #[cold]
+    fn drop_if_needed(&mut self) {
+        if !self.waiting.is_empty() || self.is_low() {
+            self.frames.drop_ended();
+        }
     }
 
     /// A request, new or one that had to wait for memory.
     pub(crate) fn handle_again(&mut self, r: &Request) -> Option<Answer> {
-        let mut kept = false;
-        let answer = self.request(r, &mut kept);
-        // What was sent along and not asked for would fill our table.
-        let first = if kept { 9 } else { 8 - r.portals.min(8) };
-        for i in first..8 {
-            self.nucleus.close(r.words[i] as u32);
+        if self.holds_back(r) {
+            return None;
+        }
+        let (mut kept, mut again) = (false, false);
+        let answer = loop {
+            let answer = self.request(r, &mut kept);
+            if answer.is_some() || !self.is_to_be_whole() {
+                break answer;
+            }
+            again = true;
+        };
+        if again {
+            self.later.whole = false;
+        }
+        if !kept {
+            self.close_passed(r);
         }
         answer
+    }
+
+    /// What was sent along and not asked for would fill our table.
+    pub(crate) fn close_passed(&mut self, r: &Request) {
+        for i in 8 - r.portals.min(8)..8 {
+            self.nucleus.close(r.words[i] as u32);
+        }
     }
 
     fn pulse(&mut self, r: &Request) {
@@ -71,6 +105,7 @@ impl<N: Nucleus> Vm<N> {
                 self.forget_token(r.words[1]);
                 self.forget_deferred(r.words[1]);
                 self.forget_missing(r.words[1]);
+                self.forget_job(r.words[1]);
             }
             _ => {}
         }
@@ -104,7 +139,7 @@ impl<N: Nucleus> Vm<N> {
                 Err(ENOMEM) if self.waits_to_charge(r) && self.defer(r) => return None,
                 result => result,
             },
-            vm::ACCOUNT_STAT => match self.account_stat(w[1]) {
+            vm::ACCOUNT_STAT => match self.is_settled().and_then(|()| self.account_stat(w[1])) {
                 Ok(words) => return Some(Answer::new(&words)),
                 Err(errno) => Err(errno),
             },
@@ -206,7 +241,10 @@ impl<N: Nucleus> Vm<N> {
                 .and_then(|index| self.show_device(index, w[2], w[3], w[4])),
             _ => Err(EINVAL),
         };
-        Some(Answer::result(result))
+        match result {
+            Err(IN_PIECES) => self.pieces(r),
+            result => Some(Answer::result(result)),
+        }
     }
 
     /// Whether a domain is one of the system's own components.
@@ -265,6 +303,7 @@ impl<N: Nucleus> Vm<N> {
     fn own(&mut self, r: &Request, operation: u64) -> Result<Option<Answer>, Errno> {
         let w = &r.words;
         if operation == vm::MEMORY_STAT {
+            self.is_settled()?;
             return Ok(Some(self.memory_stat()));
         }
         let index = match operation {

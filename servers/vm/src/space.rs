@@ -6,6 +6,7 @@ use crate::code::Code;
 use crate::dma::Dma;
 use crate::forked::Plan;
 use crate::frames::Frames;
+use crate::later::Later;
 use crate::lock::Limits;
 use crate::nucleus::{Frame, Nucleus};
 use crate::offer::Offer;
@@ -192,6 +193,7 @@ pub struct Vm<N> {
     pub(crate) domains: Pieces<Option<Domain>>,
     /// Spaces without domains that the nucleus would not give up yet.
     pub(crate) leaving: Vec<Space>,
+    pub(crate) later: Later,
     pub(crate) init: Id,
     /// A frame of zeroes, for holes of objects.
     pub(crate) zeroes: Frame,
@@ -354,6 +356,7 @@ impl<N: Nucleus> Vm<N> {
             offers: Slab::new(),
             domains: Pieces::new(),
             leaving: Vec::new(),
+            later: Later::default(),
             init: start.init,
             zeroes,
             system_page,
@@ -510,7 +513,7 @@ pub(crate) fn drop_if_unused(objects: &mut Slab<Object>, frames: &mut Frames, in
         if let Some(mut object) = objects.remove(index as usize) {
             let accounts = &mut frames.accounts;
             accounts.count(object.account, |record| record.records -= ONE_RECORD as u32);
-            object.pages.drain(frames, 0, u64::MAX);
+            frames.drop_all(core::mem::take(&mut object.pages));
         }
     }
 }

@@ -7,6 +7,7 @@ mod code;
 mod common;
 mod dma;
 mod iommu;
+mod later;
 mod lending;
 mod loans;
 mod model;
@@ -36,6 +37,8 @@ const ARCHIVE_FRAMES: u32 = 5;
 pub struct World {
     pub vm: Vm<Machine>,
     token: u64,
+    /// What programs had that have ended is left for later.
+    pub leaves: bool,
 }
 
 impl World {
@@ -58,6 +61,7 @@ impl World {
         World {
             vm: Vm::new(machine, table, &start),
             token: 100,
+            leaves: false,
         }
     }
 
@@ -80,6 +84,11 @@ impl World {
             in_len: self.vm.nucleus.input.len(),
             ..Request::default()
         });
+        while self.vm.later().is_some()
+            && !(self.leaves && (answer.is_some() || !self.vm.nucleus.replies.is_empty()))
+        {
+            self.vm.do_piece();
+        }
         match answer {
             Some(answer) => answer,
             None => {
@@ -87,6 +96,13 @@ impl World {
                 assert_eq!(to, token);
                 answer
             }
+        }
+    }
+
+    /// What takes long comes to its end.
+    pub fn do_all_pieces(&mut self) {
+        while self.vm.later().is_some() {
+            self.vm.do_piece();
         }
     }
 
@@ -280,6 +296,11 @@ impl World {
             }
         }
         assert!(mapped.is_empty());
+        for chunk in vm.frames.ended() {
+            for bit in (0..64).filter(|b| chunk.resident >> b & 1 != 0) {
+                *counts.entry(chunk.frames[bit]).or_default() += 1;
+            }
+        }
         let mut offered: HashMap<_, u64> = HashMap::new();
         for (_, offer) in vm.offers.iter() {
             *offered.entry(offer.giver).or_default() += offer.count;

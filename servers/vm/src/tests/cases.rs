@@ -51,6 +51,7 @@ fn a_fork_is_a_few_operations() {
         w.write(parent, page, 1).unwrap();
     }
     w.vm.nucleus.count.clear();
+    w.vm.later.whole = true;
     w.fork(parent).unwrap();
     assert_eq!(w.vm.nucleus.count["share"], 1);
     w.audit();
