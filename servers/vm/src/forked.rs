@@ -129,8 +129,8 @@ impl Plan {
 
 impl Pages {
     /// The slots of a copy that has these regions (those of the space, or whole parts of it that end where chunks end), as far as they lie in these chunks.
-    /// Private pages are copied before they are written from now on, on both sides; chunks that are the same are shared. What the nucleus has to do is added to the plan;
-    /// `full` empties its rows.
+    /// Private pages are copied before they are written from now on, on both sides; chunks that are the same are shared. What the nucleus has to do is added to
+    /// the plan; `full` empties its rows.
     pub fn fork(
         &mut self,
         frames: &mut Frames,

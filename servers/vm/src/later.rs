@@ -1,8 +1,8 @@
-//! What takes long is done in pieces of [`PIECE`] pages, between which others are served: a request on more than [`MANY`] pages, and what a program had that has
-//! ended ([`Frames::drop_all`]). The caller is answered in the end.
+//! What takes long is done in pieces of [`PIECE`] pages, between which others are served: a request on more than [`MANY`] pages, and what a program had that
+//! has ended ([`Frames::drop_all`]). The caller is answered in the end.
 //!
-//! - What takes pages away is checked first. Then the pages go, piece by piece from the top, while what is mapped where stays as it is. In the end the request is
-//!   looked at anew, and few pages are left.
+//! - What takes pages away is checked first. Then the pages go, piece by piece from the top, while what is mapped where stays as it is. In the end the request
+//!   is looked at anew, and few pages are left.
 //! - A change of protection and a move are checked as a whole and then done part by part, a move to where nothing else can be placed meanwhile.
 //! - A fork copies chunk after chunk, from the top. Other requests of the program wait until it is over; its threads go on, and their faults are answered.
 //! - An object of many pages is made when all of them have been collected.
