@@ -3,13 +3,15 @@
 //! One guest instruction is one tick of the time-stamp counter, so a figure does not depend on the host. Linux runs lean (see [`machine`]). Besides what the
 //! program measures there are two lines of the harness's own: `boot`, instructions from power-on to the first line of the first process, and
 //! `memory`, KiB of the machine's memory that are not free at that moment. `./cairn bench ipc` is another table ([`nucleus`]), and so are `./cairn bench disk`
-//! ([`device`]) and `./cairn bench founding` ([`founding`]).
+//! ([`device`]), `./cairn bench links` ([`links`]) and `./cairn bench founding` ([`founding`]).
 
 mod chart;
 mod device;
 mod founding;
 mod hot_text;
+mod links;
 mod nucleus;
+mod plot;
 
 use crate::cli::{self, Machine, Pair, System};
 use crate::disk::{self, Scratch, Shape};
@@ -106,6 +108,9 @@ pub fn bench(arguments: &cli::Bench) -> Result<u8> {
     if arguments.operations == [device::WORD] {
         return device::bench(arguments);
     }
+    if arguments.operations == [links::WORD] {
+        return links::bench(arguments);
+    }
     if arguments.operations == [founding::WORD] {
         return founding::bench(arguments);
     }
@@ -176,7 +181,11 @@ pub fn nothing_begins_so(operations: &[String]) -> Option<String> {
     let named = |file: &str| fs::read_to_string(places::root().join(file)).unwrap_or_default();
     let known = match operations.split_first() {
         Some((first, rest)) if first == nucleus::WORD => nucleus::may_be_there(rest),
-        Some((first, [])) if [device::WORD, founding::WORD].contains(&first.as_str()) => Ok(()),
+        Some((first, []))
+            if [device::WORD, links::WORD, founding::WORD].contains(&first.as_str()) =>
+        {
+            Ok(())
+        }
         _ => budgets()
             .and_then(|(budgets, _)| may_be_there(operations, &named("benches/bench.c"), &budgets)),
     };

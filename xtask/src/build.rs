@@ -159,6 +159,7 @@ pub fn bare_packages() -> Vec<&'static str> {
         "cairn-cgroup",
         "cairn-trace",
         "cairn-bench-ipc",
+        "cairn-bench-links",
         "cairn-examples",
         "cairn-tally",
     ];

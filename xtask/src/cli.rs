@@ -574,7 +574,7 @@ pub struct Build {
 #[derive(Args)]
 pub struct Bench {
     /// Only operations whose names begin with one of these; `ipc` (and perhaps names behind it): the nucleus's own operations instead; `disk`: a disk's rates,
-    /// in wall time; `founding`: the tables of the papers that Cairn is built from, measured again, with plots in build/founding
+    /// in wall time; `links`: frames by interrupts, by a clock and by both; `founding`: the tables of the papers that Cairn is built from, measured again, with plots in build/founding
     #[arg(value_name = "OPERATION")]
     pub operations: Vec<String>,
     /// Fail if an operation needs more than benches/budgets.toml allows

@@ -1,4 +1,4 @@
-//! The machine's network links: `--net`, `--forward`, lines `# link: wire` (or what `--net` takes) of `--with`'s file, and what QEMU must know of them.
+//! The machine's network links: `--net`, `--forward`, lines `# link: wire`, `# link: hub` (or what `--net` takes) of `--with`'s file, and what QEMU must know of them.
 
 use crate::cli::Machine;
 use crate::machine::{option_path, Boot};
@@ -10,6 +10,10 @@ use std::process::Command;
 
 /// In front of what a file asks for.
 const MARK: &str = "# link: ";
+/// What a line `# link: hub` makes: all devices of such links are at one wire within QEMU. Nothing that happens there depends on the host's time: the device
+/// is told by the processor itself, and what it is to send leaves so many nanoseconds of the machine's after that.
+const HUB: &str = "hubport,hubid=0";
+const HUB_DEVICE: &str = ",ioeventfd=off,tx=timer,x-txtimer=5000";
 /// Most links of a machine.
 pub const MOST: usize = 4;
 
@@ -141,6 +145,7 @@ pub fn attach(command: &mut Command, boot: &Boot, machine: &Machine) -> Result<(
         for asked in asked.map(str::trim) {
             backends.push(match asked {
                 "wire" => dgram(&wire(&boot.run)),
+                "hub" => HUB.to_string(),
                 other => backend(&named(other).map_err(Error::msg)?),
             });
         }
@@ -149,8 +154,9 @@ pub fn attach(command: &mut Command, boot: &Boot, machine: &Machine) -> Result<(
         let (kind, options) = backend.split_once(',').unwrap_or((backend, ""));
         let netdev = format!("{kind},id=link{number},{options}");
         command.args(["-netdev", netdev.trim_end_matches(',')]);
+        let more = if backend == HUB { HUB_DEVICE } else { "" };
         let device = format!(
-            "virtio-net-pci,disable-legacy=on,romfile=,netdev=link{number},mac=52:54:00:12:34:{:02x}",
+            "virtio-net-pci,disable-legacy=on,romfile=,netdev=link{number},mac=52:54:00:12:34:{:02x}{more}",
             0x56 + number
         );
         command.args(["-device", &device]);

@@ -7,7 +7,7 @@
 //! other system, how a figure grows.
 
 use super::chart::{self, Bar, Chart};
-use super::{figures_of, grouped, nucleus, Figure, Place};
+use super::{figures_of, grouped, links, nucleus, Figure, Place};
 use crate::cli::{self, System};
 use crate::places;
 use anyhow::{bail, Context, Result};
@@ -165,9 +165,6 @@ const TABLES: [Table; 4] = [
     },
 ];
 
-/// The fifth system.
-const CLOCKED: &str = "Clocked interrupts: left out. The paper's round trips under load (interrupts 5, 12 and 18 ms, clocked 4, 11 and 25 ms: least, mean, greatest) have no bench on Cairn yet.";
-
 /// What was measured: rows of `bench` on Cairn and on Linux, and those of `bench ipc`, median and 99th percentile.
 #[derive(Default)]
 struct Measured {
@@ -215,7 +212,12 @@ pub fn bench(arguments: &cli::Bench) -> Result<u8> {
         fs::write(&file, as_chart(table, &measured).svg())
             .with_context(|| format!("cannot write {}", file.display()))?;
     }
-    text += &format!("{CLOCKED}\n\nPlots: {}\n", folder.join("*.svg").display());
+    // The fifth system's figures have no other system's beside them.
+    text += &format!(
+        "{}\nPlots: {}\n",
+        links::table()?,
+        folder.join("*.svg").display()
+    );
     place.put(&as_json(&measured)?, &text)?;
     Ok(0)
 }
