@@ -94,7 +94,14 @@ struct Costs {
 impl Runs {
     fn new(all: Vec<Run>) -> Result<Runs> {
         let mut runs = Runs { all, turn: 0.0 };
-        if let Some(run) = runs.all.iter().find(|run| run.number("disorder") > 0) {
+        // Where there is too much, QEMU's hub lets frames pass that wait.
+        let single = |run: &&Run| ["sparse", "latency"].contains(&run.what.as_str());
+        if let Some(run) = runs
+            .all
+            .iter()
+            .filter(single)
+            .find(|run| run.number("disorder") > 0)
+        {
             bail!("frames came out of order: {run:?}");
         }
         let (still, turning) = (
