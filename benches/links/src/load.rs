@@ -32,8 +32,6 @@ pub struct Sent {
 /// From the notification to the frame in the receiver's memory, in nanoseconds (QEMU's `x-txtimer` in benches/links.toml).
 pub const DELAY: u64 = 5_000;
 
-/// Shortest and longest frame.
-pub const LENGTHS: [u64; 2] = [64, 1514];
 /// Where a frame has the time of its notification and its number, from its first byte on.
 pub const STAMP: usize = 20;
 pub const NUMBER: usize = 28;

@@ -1,8 +1,9 @@
-//! The reader of `./cairn bench links`: it has one end of a wire whose other end the sender has ([`load`] says what it may be asked for), and measures how frames reach it by each
-//! way in which the link's driver may hear of its device. Each measurement is a line `run KEY=VALUE …` in the log; all times are nanoseconds, which are guest instructions.
+//! The reader of `./cairn bench links`: it has one end of a wire whose other end the sender has ([`load`] says what it may be asked for), and measures how
+//! frames reach it by each way in which the link's driver may hear of its device. Each measurement is a line `run KEY=VALUE …` in the log; all times are
+//! nanoseconds, which are guest instructions.
 //!
-//! Beside the thread that reads there are a real-time one, above everybody, that sleeps until each next millisecond and sees how late it wakes, and one below everybody that computes
-//! all the time while the machine is to be busy. What time it gets is what nobody else needed.
+//! Beside the thread that reads there are a real-time one, above everybody, that sleeps until each next millisecond and sees how late it wakes, and one below
+//! everybody that computes all the time while the machine is to be busy. What time it gets is what nobody else needed.
 #![no_std]
 #![no_main]
 
@@ -353,7 +354,8 @@ fn costs(reader: &mut Reader, wanted: &dyn Fn(&str) -> bool) {
     }
 }
 
-/// By each way some hundred frames, and a load that is too great: all that the device was given come in order, or some of them where it was too much (and then QEMU's hub lets frames pass that wait).
+/// By each way some hundred frames, and a load that is too great: all that the device was given come in order, or some of them where it was too much (and then
+/// QEMU's hub lets frames pass that wait).
 fn smoke(reader: &mut Reader) {
     for (way, hertz) in [WAYS[0], WAYS[2], WAYS[5]] {
         need("a way", reader.link.events(way, hertz));
@@ -388,7 +390,7 @@ fn all(reader: &mut Reader, wanted: &dyn Fn(&str) -> bool) {
                     });
                 }
             };
-            // Four frames in the time of the slowest clock's tick, and one in twenty.
+            // One frame in five ticks of the slowest clock, and four in each.
             run(reader, "sparse", single(200), 500 * MS);
             run(reader, "latency", single(4_000), 100 * MS);
             for size in SIZES {

@@ -1,5 +1,5 @@
-//! The sender of `./cairn bench links`: a driver of a network device whose queue is filled once and for all. A load then costs it a few instructions a frame: a new
-//! count in the queue, and the frame's time and number. Its device delivers a burst [`load::DELAY`] after the notification, so the time of a frame's arrival is
+//! The sender of `./cairn bench links`: a driver of a network device whose queue is filled once and for all. A load then costs it a few instructions a frame:
+//! a new count in the queue, and the frame's time and number. Its device delivers a burst [`load::DELAY`] after the notification, so the time of a frame's arrival is
 //! known to the instruction. What the device has no room for, because the receiver does not take it, is offered and not sent.
 #![no_std]
 #![no_main]
@@ -15,7 +15,7 @@ use cairn_virtio::queue::{self, Queue};
 use cairn_virtio::transport::feature::VERSION_1;
 use cairn_virtio::transport::{self, Registers};
 use cairn_virtio::windows::{show, Windows};
-use load::{Load, Sent, BEGIN, DELAY, END, LENGTHS, MARK, NUMBER, STAMP};
+use load::{Load, Sent, BEGIN, DELAY, END, MARK, NUMBER, STAMP};
 
 cairn_rt::entry!(main);
 
@@ -31,6 +31,8 @@ const PIECE: usize = 65_536;
 const PIECES: usize = 1 + MOST * SLOT / PIECE;
 /// Where the queue has its descriptors, and its counts; see `Queue::places`.
 const DESCRIPTOR: usize = 16;
+/// Shortest and longest frame.
+const LENGTHS: [u64; 2] = [64, 1514];
 /// No interrupt is wanted.
 const NO_INTERRUPT: u16 = 1;
 /// Two notifications are so far apart at least that the second finds the device done with the first.

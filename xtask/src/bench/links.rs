@@ -1,8 +1,8 @@
-//! `./cairn bench links`: how frames reach the reader of a link by each way in which its driver may hear of its device (docs/links.md), measured by native components (benches/links) in
-//! deterministic mode. Two devices are at one wire within QEMU; the second one has a sender whose cost is known and taken off.
+//! `./cairn bench links`: how frames reach the reader of a link by each way in which its driver may hear of its device (docs/links.md), measured by native
+//! components (benches/links) in deterministic mode. Two devices are at one wire within QEMU; the second one has a sender whose cost is known and taken off.
 //!
-//! The reader writes a line `run KEY=VALUE …` to the log for each measurement. From these come the cost of an interrupt and of a tick (C), of a frame (α), latencies, what was delivered
-//! of what was offered, and the figures with a budget.
+//! The reader writes a line `run KEY=VALUE …` to the log for each measurement. From these come the cost of an interrupt and of a tick (C), of a frame (α),
+//! latencies, what was delivered of what was offered, and the figures with a budget.
 
 use super::plot::{Curve, Plot};
 use super::{grouped, spec, Place};
