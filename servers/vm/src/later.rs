@@ -118,23 +118,8 @@ pub(crate) struct Later {
 
 impl<N: Nucleus> Vm<N> {
     /// Before pages of a range are taken away, when all is checked and nothing has changed: whether they are few.
-    #[inline]
-    pub(crate) fn are_few(&mut self, index: usize, start: u64, end: u64) -> Result<(), Errno> {
-        match self.has_many(index) {
-            true => self.drop_first(index, start, end),
-            false => Ok(()),
-        }
-    }
-
-    /// Whether a space has so many pages that a range of it may have many.
-    #[inline]
-    fn has_many(&self, index: usize) -> bool {
-        let space = self.spaces.get(index);
-        space.is_some_and(|space| space.pages.resident() > MANY)
-    }
-
     #[cold]
-    fn drop_first(&mut self, index: usize, start: u64, end: u64) -> Result<(), Errno> {
+    pub(crate) fn are_few(&mut self, index: usize, start: u64, end: u64) -> Result<(), Errno> {
         let Some(space) = self.spaces.get(index) else {
             return Ok(());
         };
@@ -154,21 +139,8 @@ impl<N: Nucleus> Vm<N> {
     }
 
     /// The same before their protection changes.
-    #[inline]
-    pub(crate) fn are_few_to_protect(
-        &mut self,
-        index: usize,
-        range: (u64, u64),
-        prot: u64,
-    ) -> Result<(), Errno> {
-        match self.has_many(index) {
-            true => self.protect_later(index, range, prot),
-            false => Ok(()),
-        }
-    }
-
     #[cold]
-    fn protect_later(
+    pub(crate) fn are_few_to_protect(
         &mut self,
         index: usize,
         (start, end): (u64, u64),

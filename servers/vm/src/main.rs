@@ -124,6 +124,7 @@ struct Pace {
     /// Its own: what the manifest says.
     own: u8,
     set: u8,
+    lowered: bool,
 }
 
 impl Pace {
@@ -135,11 +136,11 @@ impl Pace {
             thread,
             own,
             set: own,
+            lowered: false,
         }
     }
 
-    /// That of what is left to do, or its own again.
-    #[inline]
+    /// That of what is left to do (None: its own).
     fn set(&mut self, level: Option<u8>) {
         let wanted = level.map_or(self.own, |level| level.min(self.own));
         if wanted != self.set {
@@ -147,11 +148,19 @@ impl Pace {
         }
     }
 
+    /// Its own again.
+    #[inline]
+    fn restore(&mut self) {
+        if self.lowered {
+            self.change(self.own);
+        }
+    }
+
     #[cold]
     fn change(&mut self, wanted: u8) {
         let words = [u64::from(wanted), policy::ROUND_ROBIN, 0];
         if self.thread.service(thread::SET_PRIORITY, &words).is_ok() {
-            self.set = wanted;
+            (self.set, self.lowered) = (wanted, wanted < self.own);
         }
     }
 }
@@ -211,7 +220,7 @@ fn main() -> ! {
             result = receiver.poll_into(&mut received);
             continue;
         }
-        pace.set(None);
+        pace.restore();
         result = match answer {
             Some(answer) => {
                 received.words = answer.words;

@@ -143,6 +143,7 @@ impl<N: Nucleus> Vm<N> {
             return Err(ENOMEM);
         }
         let (origin, account) = (space.handle, space.account);
+        let many = space.has_many();
         let exact = flag & (flags::FIXED | flags::FIXED_NOREPLACE) != 0;
         let start = if exact {
             let (start, end) = range(address, len, ENOMEM)?;
@@ -202,7 +203,7 @@ impl<N: Nucleus> Vm<N> {
         if anonymous_shared && !(self.may_record_for(account, ONE_RECORD) && self.objects.room()) {
             return Err(ENOMEM);
         }
-        if replaced > 0 {
+        if replaced > 0 && many {
             self.are_few(index, start, end)?;
         }
         // Everything is checked: change things. The object first: what is replaced may be all that keeps it.
@@ -359,6 +360,7 @@ impl<N: Nucleus> Vm<N> {
             return Err(EINVAL);
         }
         let space = self.spaces.get(index).ok_or(ESRCH)?;
+        let many = space.has_many();
         // A hole inside a region makes one region more.
         if space.regions.len() >= MAX_REGIONS
             && space
@@ -371,7 +373,9 @@ impl<N: Nucleus> Vm<N> {
         if !self.room_for_regions(index) {
             return Err(ENOMEM);
         }
-        self.are_few(index, start, end)?;
+        if many {
+            self.are_few(index, start, end)?;
+        }
         self.unmap_pages(index, start, end);
         Ok(0)
     }
@@ -385,7 +389,7 @@ impl<N: Nucleus> Vm<N> {
     ) -> Result<u64, Errno> {
         let (start, end) = range(address, len, ENOMEM)?;
         let space = self.spaces.get(index).ok_or(ESRCH)?;
-        let code = space.code;
+        let (code, many) = (space.code, space.has_many());
         code.check(bits)?;
         if start == end {
             return Ok(0);
@@ -434,7 +438,9 @@ impl<N: Nucleus> Vm<N> {
             }
         }
         self.room_to_split(index)?;
-        self.are_few_to_protect(index, (start, end), bits)?;
+        if many {
+            self.are_few_to_protect(index, (start, end), bits)?;
+        }
         let space = self.spaces.get_mut(index).ok_or(ESRCH)?;
         let nucleus = &mut self.nucleus;
         if let Some((at, region)) = single {

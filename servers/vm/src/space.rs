@@ -5,7 +5,7 @@ use crate::cache::Lenders;
 use crate::code::Code;
 use crate::dma::Dma;
 use crate::forked::Plan;
-use crate::frames::Frames;
+use crate::frames::{Frames, MANY};
 use crate::later::Later;
 use crate::lock::Limits;
 use crate::nucleus::{Frame, Nucleus};
@@ -251,6 +251,12 @@ impl Space {
             true => self.floor.saturating_sub(frames.floor()),
             false => OWN_RESERVE,
         }
+    }
+
+    /// It has so many pages that a request may be on many.
+    #[inline]
+    pub fn has_many(&self) -> bool {
+        self.pages.resident() > MANY
     }
 
     pub fn linux(&self) -> bool {
