@@ -22,7 +22,7 @@ use crate::space::{Errno, Vm};
 use alloc::vec::Vec;
 use cairn_abi::layout::PAGE;
 use cairn_abi::{priority, Token};
-use cairn_idl::errno::{EINVAL, ENOMEM, ESRCH};
+use cairn_idl::errno::{EAGAIN, EINVAL, ENOMEM, ESRCH};
 use cairn_idl::vm::making;
 
 /// Most requests that are done in pieces at a time; others are done at once.
@@ -60,6 +60,8 @@ pub(crate) enum Pieces {
         end: u64,
         manner: Manner,
     },
+    /// Nothing: the request, a fork of this space, is done when nothing else is going on there.
+    After { space: Handle },
     /// Nothing: the request is done when what has ended is free.
     Ended,
 }
@@ -67,7 +69,10 @@ pub(crate) enum Pieces {
 impl Pieces {
     /// In the end the request is looked at anew.
     fn again(&self) -> bool {
-        matches!(self, Pieces::Drop { .. } | Pieces::Ended)
+        matches!(
+            self,
+            Pieces::Drop { .. } | Pieces::After { .. } | Pieces::Ended
+        )
     }
 }
 
@@ -188,6 +193,32 @@ impl<N: Nucleus> Vm<N> {
         self.in_pieces(Pieces::Collect { at: 0 })
     }
 
+    /// Before a program is copied: whether nothing is half done there.
+    pub(crate) fn is_at_rest(&mut self, index: usize) -> Result<(), Errno> {
+        if self.later.jobs.is_empty() {
+            return Ok(());
+        }
+        let space = self.spaces.get(index).map(|space| space.handle);
+        match space.filter(|&space| self.job_on(space).is_some()) {
+            Some(space) => self.in_pieces(Pieces::After { space }),
+            None => Ok(()),
+        }
+    }
+
+    /// The first job that changes this space.
+    #[cold]
+    fn job_on(&self, space: Handle) -> Option<usize> {
+        self.later.jobs.iter().position(|job| match job.pieces {
+            Pieces::Drop { space: changed, .. } => changed == space,
+            Pieces::Protect { .. } | Pieces::Move { .. } => {
+                let index = self.domain(job.request.sender).map(|domain| domain.space);
+                let changed = index.and_then(|index| self.spaces.get(index));
+                changed.is_some_and(|changed| changed.handle == space)
+            }
+            _ => false,
+        })
+    }
+
     /// When all is ready for a copy of a program with many pages. `Ok`: it is to be made at once.
     pub(crate) fn fork_later(&mut self, child: Child, manner: Manner) -> Result<(), Errno> {
         if self.later.whole || !self.room_for_jobs() {
@@ -254,8 +285,10 @@ impl<N: Nucleus> Vm<N> {
         };
         // (Portals that came along are closed with the request at hand.)
         if !self.room_for_jobs() || r.portals != 0 && pieces.again() {
-            if let Pieces::Ended = pieces {
-                self.frames.drop_ended();
+            match pieces {
+                Pieces::Ended => self.frames.drop_ended(),
+                Pieces::After { .. } => return Some(Answer::result(Err(EAGAIN))),
+                _ => {}
             }
             (self.later.whole, self.later.repeat) = (true, true);
             return None;
@@ -309,8 +342,22 @@ impl<N: Nucleus> Vm<N> {
             self.frames.drop_piece();
             return;
         };
+        let (token, pieces) = (job.request.token, job.pieces);
+        // What it waits for is done at its priority.
+        let before = match pieces {
+            Pieces::After { space } => self.job_on(space),
+            _ => None,
+        };
+        self.piece_of(before.unwrap_or(at), token);
+    }
+
+    /// Do a piece of this job, for this caller.
+    fn piece_of(&mut self, at: usize, token: Token) {
+        let Some(job) = self.later.jobs.get_mut(at) else {
+            return;
+        };
         let (r, pieces) = (job.request, job.pieces);
-        self.nucleus.work_for(r.token);
+        self.nucleus.work_for(token);
         let outcome = match pieces {
             Pieces::Drop { .. } => self.drop_piece(pieces),
             Pieces::Protect { start, end, prot } => self.protect_piece(&r, (start, end), prot),
@@ -320,6 +367,7 @@ impl<N: Nucleus> Vm<N> {
                 self.collect_piece(&r, at, collected)
             }
             Pieces::Fork { child, end, manner } => self.fork_piece(r.token, (child, end), manner),
+            Pieces::After { .. } => Outcome::Again,
             Pieces::Ended => match self.frames.drop_piece() {
                 true => Outcome::Left(pieces, Pages::default()),
                 false => Outcome::Again,

@@ -218,6 +218,7 @@ impl<N: Nucleus> Vm<N> {
         if share {
             return self.finish(token, from, payer, adjust);
         }
+        self.is_at_rest(from)?;
         let (kind, code, limit) = self
             .spaces
             .get(from)
