@@ -19,14 +19,15 @@ use crate::pages::{Pages, CHUNK};
 use crate::request::Request;
 use crate::slab::Handle;
 use crate::space::{Errno, Vm};
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use cairn_abi::layout::PAGE;
 use cairn_abi::{priority, Token};
 use cairn_idl::errno::{EAGAIN, EINVAL, ENOMEM, ESRCH};
 use cairn_idl::vm::making;
 
-/// Most requests that are done in pieces at a time; others are done at once.
-const MOST: usize = 256;
+/// Most requests that are done in pieces at a time; others wait for their turn.
+const MOST: usize = if cfg!(test) { 3 } else { 256 };
 /// Not for callers: the request is to be done in pieces ([`Vm::pieces`]).
 pub(crate) const IN_PIECES: Errno = 1 << 32;
 
@@ -109,9 +110,13 @@ pub(crate) struct Later {
     jobs: Vec<Job>,
     /// What the request at hand would have done in pieces.
     wish: Option<Pieces>,
-    /// The request at hand is done as a whole.
+    /// The request at hand is done as a whole, because there is no memory to note it.
     pub(crate) whole: bool,
     repeat: bool,
+    /// The request at hand is looked at anew later, with the portals that came along.
+    keeps: bool,
+    /// Requests that wait for their turn.
+    queue: VecDeque<Request>,
     /// The pages that were dropped for the request at hand.
     dropped: (u64, u64),
     /// How many forks there are among the jobs, and requests of programs that are being copied, for afterwards.
@@ -168,12 +173,14 @@ impl<N: Nucleus> Vm<N> {
         let Some(space) = self.spaces.get(index) else {
             return Ok(());
         };
-        if self.later.whole
-            || !space.pages.has_more(start, end, MANY)
-            || !self.room_for_jobs()
-            // (It counts twice for a while.)
-            || !self.holds(index, to, to_end)
-        {
+        if self.later.whole || !space.pages.has_more(start, end, MANY) {
+            return Ok(());
+        }
+        if !self.room_for_jobs() {
+            return self.in_pieces(Pieces::Ended);
+        }
+        // (It counts twice for a while, which may be too much.)
+        if !self.holds(index, to, to_end) {
             return Ok(());
         }
         self.in_pieces(Pieces::Move {
@@ -195,8 +202,11 @@ impl<N: Nucleus> Vm<N> {
 
     /// Before a program is copied: whether nothing is half done there.
     pub(crate) fn is_at_rest(&mut self, index: usize) -> Result<(), Errno> {
-        if self.later.jobs.is_empty() {
+        if self.later.jobs.is_empty() || self.later.whole {
             return Ok(());
+        }
+        if !self.room_for_jobs() {
+            return self.in_pieces(Pieces::Ended);
         }
         let space = self.spaces.get(index).map(|space| space.handle);
         match space.filter(|&space| self.job_on(space).is_some()) {
@@ -283,23 +293,44 @@ impl<N: Nucleus> Vm<N> {
         let Some(pieces) = self.later.wish.take() else {
             return Some(Answer::result(Err(EINVAL)));
         };
-        // (Portals that came along are closed with the request at hand.)
-        if !self.room_for_jobs() || r.portals != 0 && pieces.again() {
-            match pieces {
-                Pieces::Ended => self.frames.drop_ended(),
-                Pieces::After { .. } => return Some(Answer::result(Err(EAGAIN))),
-                _ => {}
-            }
+        if self.room_for_jobs() {
+            self.later.keeps = pieces.again();
+            self.later.jobs.push(Job {
+                request: *r,
+                priority: self.nucleus.priority_of(r.token),
+                pieces,
+                collected: Pages::default(),
+            });
+        } else if self.later.queue.try_reserve(1).is_ok() {
+            self.later.keeps = true;
+            self.later.queue.push_back(*r);
+        } else if let Pieces::After { .. } = pieces {
+            return Some(Answer::result(Err(EAGAIN)));
+        } else {
+            self.frames.drop_ended();
             (self.later.whole, self.later.repeat) = (true, true);
-            return None;
         }
-        self.later.jobs.push(Job {
-            request: *r,
-            priority: self.nucleus.priority_of(r.token),
-            pieces,
-            collected: Pages::default(),
-        });
         None
+    }
+
+    /// Whether the portals that came along with the request at hand are for later.
+    pub(crate) fn keeps_passed(&mut self) -> bool {
+        core::mem::take(&mut self.later.keeps)
+    }
+
+    /// A job is over: those that waited for their turn.
+    fn next_in_queue(&mut self) {
+        for _ in 0..self.later.queue.len() {
+            if self.later.jobs.len() >= MOST {
+                return;
+            }
+            let Some(r) = self.later.queue.pop_front() else {
+                return;
+            };
+            if let Some(answer) = self.handle_again(&r) {
+                let _ = self.nucleus.reply(r.token, &answer);
+            }
+        }
     }
 
     /// Whether the request at hand is to be done once more, and as a whole.
@@ -401,6 +432,7 @@ impl<N: Nucleus> Vm<N> {
             // The caller may be gone meanwhile.
             let _ = self.nucleus.reply(r.token, &answer);
         }
+        self.next_in_queue();
     }
 
     fn drop_piece(&mut self, pieces: Pieces) -> Outcome {
@@ -414,8 +446,8 @@ impl<N: Nucleus> Vm<N> {
             return Outcome::Again;
         };
         let Some(index) = self.spaces.resolve(space) else {
-            // Its caller is gone with it.
-            return Outcome::Over(None);
+            // (Its caller may be somebody else.)
+            return Outcome::Again;
         };
         let pages = self.spaces.get(index).map(|space| &space.pages);
         let from = pages.map_or(start, |pages| pages.last_of(start, at, PIECE));
@@ -549,13 +581,22 @@ impl<N: Nucleus> Vm<N> {
             let r = self.later.held.remove(at);
             self.close_passed(&r);
         }
+        if let Some(at) = self.later.queue.iter().position(is) {
+            if let Some(r) = self.later.queue.remove(at) {
+                self.close_passed(&r);
+            }
+        }
         if let Some(at) = self.later.jobs.iter().position(|job| is(&job.request)) {
             let job = self.later.jobs.remove(at);
+            if job.pieces.again() {
+                self.close_passed(&job.request);
+            }
             self.frames.drop_all(job.collected);
             if let Pieces::Fork { child, .. } = job.pieces {
                 let _ = self.finish_fork(token, child, Err(ESRCH));
                 self.fork_is_over();
             }
+            self.next_in_queue();
         }
     }
 }

@@ -66,7 +66,11 @@ impl<N: Nucleus> Vm<N> {
         let (mut kept, mut again) = (false, false);
         let answer = loop {
             let answer = self.request(r, &mut kept);
-            if answer.is_some() || !self.is_to_be_whole() {
+            if answer.is_some() {
+                break answer;
+            }
+            kept |= self.keeps_passed();
+            if !self.is_to_be_whole() {
                 break answer;
             }
             again = true;

@@ -524,6 +524,75 @@ fn a_fork_waits_for_what_is_half_done() {
 }
 
 #[test]
+fn more_than_can_be_done_at_a_time_wait_for_their_turn() {
+    let mut w = World::new(40_000);
+    let programs: Vec<Id> = (0..7).map(|_| program(&mut w)).collect();
+    let bytes = PAGES * PAGE;
+    let free = w.vm.frames.free();
+    let mut tokens = Vec::new();
+    for (i, id) in (0..).zip(&programs) {
+        let words: [u64; 7] = match i % 4 {
+            0 => [vm::UNMAP, P * PAGE, bytes, 0, 0, 0, 0],
+            1 => [
+                vm::REMAP,
+                P * PAGE,
+                bytes,
+                bytes,
+                3,
+                (P + 2 * PAGES) * PAGE,
+                0,
+            ],
+            2 => [vm::ADVISE, P * PAGE, bytes, advice::DONT_NEED, 0, 0, 0],
+            _ => [vm::PROTECT, P * PAGE, bytes, prot::READ, 0, 0, 0],
+        };
+        // A portal that nobody asked for does not make it any quicker.
+        let mut all = [0; 8];
+        all[..7].copy_from_slice(&words);
+        all[7] = 200 + i;
+        let (token, answer) = w.request(Request {
+            words: all,
+            sender: *id,
+            portals: 1,
+            ..Request::default()
+        });
+        assert_eq!(answer, None);
+        tokens.push(token);
+        let gone = free - w.vm.frames.free().min(free);
+        assert_eq!(gone, 0, "nothing was done at once");
+    }
+    assert!(w.vm.frames.free() < free + PIECE as usize);
+    // One of those that wait is gone.
+    let gone = Request {
+        kind: received::kind::PULSE,
+        words: Answer::new(&[pulse::GONE, tokens[5]]).words,
+        ..Request::default()
+    };
+    assert_eq!(w.request(gone).1, None);
+    while w.vm.later().is_some() {
+        let before = w.vm.frames.free();
+        w.vm.do_piece();
+        assert!(w.vm.frames.free() <= before + PIECE as usize + 1);
+        w.audit();
+    }
+    let mut told: Vec<_> = w.vm.nucleus.replies.iter().map(|reply| reply.0).collect();
+    told.sort_unstable();
+    tokens.remove(5);
+    assert_eq!(told, tokens);
+    assert!(w
+        .vm
+        .nucleus
+        .replies
+        .iter()
+        .all(|reply| (reply.1.words[0] as i64) >= 0));
+    let mut closed = w.vm.nucleus.closed.clone();
+    closed.retain(|slot| (200..207).contains(slot));
+    closed.sort_unstable();
+    assert_eq!(closed, (200..207).collect::<Vec<u32>>());
+    assert_eq!(w.read(programs[1], P + 2 * PAGES), Ok(value(0)));
+    assert_eq!(w.read(programs[5], P), Ok(value(0)));
+}
+
+#[test]
 fn a_fork_that_is_given_up_leaves_nothing() {
     let mut w = World::new(30_000);
     let id = program(&mut w);
@@ -594,7 +663,8 @@ fn the_most_important_comes_first_and_who_is_gone_is_forgotten() {
     w.leaves = true;
     w.destroy(programs[0]);
     w.do_all_pieces();
-    assert!(w.vm.nucleus.replies.iter().all(|reply| reply.0 != token));
+    let good = |reply: &(Token, Answer)| reply.0 == token && (reply.1.words[0] as i64) >= 0;
+    assert!(!w.vm.nucleus.replies.iter().any(good));
     w.audit();
 }
 
