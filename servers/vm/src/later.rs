@@ -23,10 +23,10 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use cairn_abi::layout::PAGE;
 use cairn_abi::{priority, Token};
-use cairn_idl::errno::{EAGAIN, EINVAL, ENOMEM, ESRCH};
+use cairn_idl::errno::{EBUSY, EINVAL, ENOMEM, ESRCH};
 use cairn_idl::vm::making;
 
-/// Most requests that are done in pieces at a time; others wait for their turn.
+/// Most requests of programs that are done in pieces at a time; others wait for their turn. Components have as many places more.
 const MOST: usize = if cfg!(test) { 3 } else { 256 };
 /// Not for callers: the request is to be done in pieces ([`Vm::pieces`]).
 pub(crate) const IN_PIECES: Errno = 1 << 32;
@@ -61,8 +61,6 @@ pub(crate) enum Pieces {
         end: u64,
         manner: Manner,
     },
-    /// Nothing: the request, a fork of this space, is done when nothing else is going on there.
-    After { space: Handle },
     /// Nothing: the request is done when what has ended is free.
     Ended,
 }
@@ -70,10 +68,7 @@ pub(crate) enum Pieces {
 impl Pieces {
     /// In the end the request is looked at anew.
     fn again(&self) -> bool {
-        matches!(
-            self,
-            Pieces::Drop { .. } | Pieces::After { .. } | Pieces::Ended
-        )
+        matches!(self, Pieces::Drop { .. } | Pieces::Ended)
     }
 }
 
@@ -83,6 +78,8 @@ struct Job {
     pieces: Pieces,
     /// What was collected so far.
     collected: Pages,
+    /// When its last piece was done: among equals each has its turn.
+    turn: u64,
 }
 
 /// What a piece came to.
@@ -117,9 +114,11 @@ pub(crate) struct Later {
     keeps: bool,
     /// Requests that wait for their turn.
     queue: VecDeque<Request>,
+    /// Pieces so far.
+    turns: u64,
     /// The pages that were dropped for the request at hand.
     dropped: (u64, u64),
-    /// How many forks there are among the jobs, and requests of programs that are being copied, for afterwards.
+    /// How many forks there are among the jobs, and requests of their programs, for afterwards.
     forks: usize,
     held: Vec<Request>,
     /// The job whose caller's priority is looked at next: a caller may be lifted while it waits.
@@ -200,25 +199,25 @@ impl<N: Nucleus> Vm<N> {
         self.in_pieces(Pieces::Collect { at: 0 })
     }
 
-    /// Before a program is copied: whether nothing is half done there.
+    /// Before a program is copied: nothing may be half done there. (Nobody waits here for what a program's own threads have begun, least of all `proc`.)
     pub(crate) fn is_at_rest(&mut self, index: usize) -> Result<(), Errno> {
-        if self.later.jobs.is_empty() || self.later.whole {
+        if self.later.jobs.is_empty() {
             return Ok(());
         }
-        if !self.room_for_jobs() {
-            return self.in_pieces(Pieces::Ended);
-        }
         let space = self.spaces.get(index).map(|space| space.handle);
-        match space.filter(|&space| self.job_on(space).is_some()) {
-            Some(space) => self.in_pieces(Pieces::After { space }),
-            None => Ok(()),
+        if space.is_some_and(|space| self.is_changed(space)) {
+            return Err(EBUSY);
+        }
+        match self.is_much(index) && !self.room_for_jobs() {
+            true => Err(EBUSY),
+            false => Ok(()),
         }
     }
 
-    /// The first job that changes this space.
+    /// Whether a job changes this space.
     #[cold]
-    fn job_on(&self, space: Handle) -> Option<usize> {
-        self.later.jobs.iter().position(|job| match job.pieces {
+    fn is_changed(&self, space: Handle) -> bool {
+        self.later.jobs.iter().any(|job| match job.pieces {
             Pieces::Drop { space: changed, .. } => changed == space,
             Pieces::Protect { .. } | Pieces::Move { .. } => {
                 let index = self.domain(job.request.sender).map(|domain| domain.space);
@@ -252,9 +251,9 @@ impl<N: Nucleus> Vm<N> {
         let Some(space) = space.map(|space| space.handle) else {
             return false;
         };
-        let copied =
+        let stays =
             |job: &Job| matches!(job.pieces, Pieces::Fork { child, .. } if child.parent == space);
-        if !self.later.jobs.iter().any(copied) || self.later.held.try_reserve(1).is_err() {
+        if !self.later.jobs.iter().any(stays) || self.later.held.try_reserve(1).is_err() {
             return false;
         }
         self.later.held.push(*r);
@@ -262,8 +261,7 @@ impl<N: Nucleus> Vm<N> {
     }
 
     /// A copy is made, or not: what was held back for it.
-    fn fork_is_over(&mut self) {
-        self.later.forks -= 1;
+    fn release_held(&mut self) {
         for r in core::mem::take(&mut self.later.held) {
             if self.holds_back(&r) {
                 continue;
@@ -276,10 +274,14 @@ impl<N: Nucleus> Vm<N> {
 
     /// Before it is told what is free.
     pub(crate) fn is_settled(&mut self) -> Result<(), Errno> {
-        match self.frames.has_ended() && !self.later.whole {
-            true => self.in_pieces(Pieces::Ended),
-            false => Ok(()),
+        if !self.frames.has_ended() {
+            return Ok(());
         }
+        if self.later.whole || !self.room_for_jobs() {
+            self.frames.drop_ended();
+            return Ok(());
+        }
+        self.in_pieces(Pieces::Ended)
     }
 
     fn in_pieces(&mut self, pieces: Pieces) -> Result<(), Errno> {
@@ -293,19 +295,22 @@ impl<N: Nucleus> Vm<N> {
         let Some(pieces) = self.later.wish.take() else {
             return Some(Answer::result(Err(EINVAL)));
         };
-        if self.room_for_jobs() {
+        let places = match self.is_native(r.sender) {
+            true => 2 * MOST,
+            false => MOST,
+        };
+        if self.later.jobs.len() < places && self.later.jobs.try_reserve(1).is_ok() {
             self.later.keeps = pieces.again();
             self.later.jobs.push(Job {
                 request: *r,
                 priority: self.nucleus.priority_of(r.token),
                 pieces,
                 collected: Pages::default(),
+                turn: self.later.turns,
             });
         } else if self.later.queue.try_reserve(1).is_ok() {
             self.later.keeps = true;
             self.later.queue.push_back(*r);
-        } else if let Pieces::After { .. } = pieces {
-            return Some(Answer::result(Err(EAGAIN)));
         } else {
             self.frames.drop_ended();
             (self.later.whole, self.later.repeat) = (true, true);
@@ -367,28 +372,16 @@ impl<N: Nucleus> Vm<N> {
         if let Some(job) = self.later.jobs.get_mut(self.later.next) {
             job.priority = self.nucleus.priority_of(job.request.token);
         }
-        let first = |(at, job): (usize, &Job)| (job.priority, usize::MAX - at);
+        let first = |(at, job): (usize, &Job)| (job.priority, u64::MAX - job.turn, usize::MAX - at);
         let most = (0..).zip(&mut self.later.jobs);
         let Some((at, job)) = most.max_by_key(|(at, job)| first((*at, job))) else {
             self.frames.drop_piece();
             return;
         };
-        let (token, pieces) = (job.request.token, job.pieces);
-        // What it waits for is done at its priority.
-        let before = match pieces {
-            Pieces::After { space } => self.job_on(space),
-            _ => None,
-        };
-        self.piece_of(before.unwrap_or(at), token);
-    }
-
-    /// Do a piece of this job, for this caller.
-    fn piece_of(&mut self, at: usize, token: Token) {
-        let Some(job) = self.later.jobs.get_mut(at) else {
-            return;
-        };
+        self.later.turns += 1;
+        job.turn = self.later.turns;
         let (r, pieces) = (job.request, job.pieces);
-        self.nucleus.work_for(token);
+        self.nucleus.work_for(r.token);
         let outcome = match pieces {
             Pieces::Drop { .. } => self.drop_piece(pieces),
             Pieces::Protect { start, end, prot } => self.protect_piece(&r, (start, end), prot),
@@ -398,7 +391,6 @@ impl<N: Nucleus> Vm<N> {
                 self.collect_piece(&r, at, collected)
             }
             Pieces::Fork { child, end, manner } => self.fork_piece(r.token, (child, end), manner),
-            Pieces::After { .. } => Outcome::Again,
             Pieces::Ended => match self.frames.drop_piece() {
                 true => Outcome::Left(pieces, Pages::default()),
                 false => Outcome::Again,
@@ -414,7 +406,8 @@ impl<N: Nucleus> Vm<N> {
             Outcome::Over(answer) => {
                 self.later.jobs.remove(at);
                 if let Pieces::Fork { .. } = pieces {
-                    self.fork_is_over();
+                    self.later.forks -= 1;
+                    self.release_held();
                 }
                 answer
             }
@@ -505,9 +498,10 @@ impl<N: Nucleus> Vm<N> {
         let reach = space.pages.first_of(start, end, PIECE);
         let whole = reach & !(CHUNK - 1);
         let stop = if whole > start { whole } else { reach };
-        let growth = space.pages.growth(2 * (PIECE as usize) + 1);
+        let (first, last) = space.pages.between(start & !(CHUNK - 1), stop);
+        let growth = space.pages.growth(2 * (last - first) + 2);
         if !self.heap_has(growth) || !self.room_for_regions(index) {
-            // Half moved, nothing can be refused any more.
+            // Half moved, nothing can be refused any more: it goes on when there is memory.
             return Outcome::left(pieces);
         }
         self.later.whole = true;
@@ -594,7 +588,8 @@ impl<N: Nucleus> Vm<N> {
             self.frames.drop_all(job.collected);
             if let Pieces::Fork { child, .. } = job.pieces {
                 let _ = self.finish_fork(token, child, Err(ESRCH));
-                self.fork_is_over();
+                self.later.forks -= 1;
+                self.release_held();
             }
             self.next_in_queue();
         }

@@ -312,7 +312,7 @@ impl<N: Nucleus> Vm<N> {
     }
 
     /// Whether the copy of a space takes long.
-    fn is_much(&self, index: usize) -> bool {
+    pub(crate) fn is_much(&self, index: usize) -> bool {
         self.spaces.get(index).is_some_and(|space| {
             space.pages.resident() > MANY || space.pages.chunks() > MANY_CHUNKS
         })

@@ -5,7 +5,7 @@
 
 use super::futex::own_id;
 use super::{pidfds, spaces};
-use crate::errno::{Result, E2BIG, EFAULT, EINVAL, ENOMEM, ENOSYS, EPERM};
+use crate::errno::{Result, E2BIG, EBUSY, EFAULT, EINVAL, ENOMEM, ENOSYS, EPERM};
 use crate::frames;
 use crate::machine::area::{self, area, process, spawn_area, Birth, Frame, ThreadArea};
 use crate::machine::arena::{self, Arena};
@@ -24,6 +24,8 @@ use cairn_idl::proc;
 use core::sync::atomic::Ordering;
 
 const SIGCHLD: u64 = 17;
+/// How long a fork waits before it is tried again (nanoseconds).
+const BUSY: u64 = 500_000;
 
 pub mod flag {
     pub const VM: u64 = 0x100;
@@ -265,7 +267,13 @@ fn copy_process(f: &mut Frame, wish: &Wish) -> Result<(u64, u64)> {
         held: slots.is_some(),
         ..birth(wish, false)
     });
-    let result = request(wish, area, 0, slots.as_ref()).map(|(pid, life, _)| (pid, life));
+    let result = loop {
+        match request(wish, area, 0, slots.as_ref()) {
+            // Another thread is having much memory changed.
+            Err(EBUSY) => gate::nap(BUSY),
+            result => break result.map(|(pid, life, _)| (pid, life)),
+        }
+    };
     if slots.is_some() {
         process.release_everything();
     }
