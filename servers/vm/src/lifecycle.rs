@@ -281,9 +281,11 @@ impl<N: Nucleus> Vm<N> {
         let parent = self.spaces.get(from).ok_or(ESRCH)?;
         let start = parent.pages.last_chunks(end, FORKED_AT_ONCE);
         let (first, last) = parent.pages.between(start, end);
-        let growth = parent.pages.growth(2 * (last - first));
         let copy = self.spaces.get(index).ok_or(ESRCH)?;
-        if !copy.pages.has_room(last - first) || !self.heap_has(growth) {
+        // (Its list grows if the parent has got more since.)
+        let lists = copy.pages.growth(last - first);
+        let growth = parent.pages.growth(2 * (last - first)) + lists;
+        if !self.heap_has(growth) {
             return Err(ENOMEM);
         }
         let copy = self.spaces.get(index).ok_or(ESRCH)?;

@@ -533,8 +533,8 @@ impl Pages {
 
     /// The chunks from `first` on up to `end` lie `by` pages (whole chunks) further up from now on, wrapping around, where none is.
     pub fn shift(&mut self, frames: &mut Frames, first: u64, end: u64, by: u64) {
-        let place = |keys: &[u64], page: u64| keys.partition_point(|key| *key < page);
-        let (from, to) = (place(&self.keys, first), place(&self.keys, end));
+        let (from, to) = self.between(first, end);
+        let target = self.place_of(first.wrapping_add(by));
         for (key, chunk) in self.keys[from..to]
             .iter_mut()
             .zip(&mut self.chunks[from..to])
@@ -544,15 +544,13 @@ impl Pages {
             (chunk.first, chunk.wanted, chunk.skipped) = (*key, 0, 0);
         }
         // Those between the old place and the new one make room.
-        let new_first = first.wrapping_add(by);
-        if new_first > first {
-            let until = to + place(&self.keys[to..], new_first);
-            self.keys[from..until].rotate_left(to - from);
-            self.chunks[from..until].rotate_left(to - from);
+        let count = to - from;
+        if target > from {
+            self.keys[from..target].rotate_left(count);
+            self.chunks[from..target].rotate_left(count);
         } else {
-            let since = place(&self.keys[..from], new_first);
-            self.keys[since..to].rotate_right(to - from);
-            self.chunks[since..to].rotate_right(to - from);
+            self.keys[target..to].rotate_right(count);
+            self.chunks[target..to].rotate_right(count);
         }
     }
 
@@ -561,8 +559,18 @@ impl Pages {
         if (start, end) == (0, u64::MAX) {
             return (0, self.keys.len());
         }
-        let place = |page| self.keys.partition_point(|first| *first < page);
-        (place(start), place(end))
+        (self.place_of(start), self.place_of(end))
+    }
+
+    /// The first chunk that begins at this page or above.
+    fn place_of(&self, page: u64) -> usize {
+        self.keys.partition_point(|first| *first < page)
+    }
+
+    /// Count anew what is resident.
+    fn count_all(&mut self) {
+        let resident = self.chunks.iter().map(|chunk| chunk.resident.count_ones());
+        self.resident = resident.map(u64::from).sum();
     }
 
     /// Where the last chunks below `end` begin that hold so many pages, or are so many; 0 if those are all.
@@ -586,16 +594,9 @@ impl Pages {
             chunks: self.chunks.split_off(at),
             ..Pages::default()
         };
-        let resident = other.chunks.iter().map(|chunk| chunk.resident.count_ones());
-        other.resident = resident.map(u64::from).sum();
+        other.count_all();
         self.resident -= other.resident;
         other
-    }
-
-    /// Whether so many chunks more need no memory for the lists.
-    pub(crate) fn has_room(&self, chunks: usize) -> bool {
-        let room = |list: usize| list - self.chunks.len() >= chunks;
-        room(self.keys.capacity()) && room(self.chunks.capacity())
     }
 
     /// Chunks below all others are added.
@@ -608,7 +609,7 @@ impl Pages {
     /// Where the last `most` resident pages of `start..end` begin; `start` if there are fewer.
     pub fn last_of(&self, start: u64, end: u64, most: u64) -> u64 {
         let from = self.keys.partition_point(|first| first + CHUNK <= start);
-        let to = self.keys.partition_point(|first| *first < end);
+        let to = self.place_of(end);
         let mut left = most;
         for chunk in self.chunks[from..to].iter().rev() {
             let here = chunk.resident & mask(chunk.first, start, end);
@@ -661,8 +662,7 @@ impl Pages {
         self.keys.clear();
         self.keys
             .extend(self.chunks.iter().map(|chunk| chunk.first));
-        let resident = self.chunks.iter().map(|chunk| chunk.resident.count_ones());
-        self.resident = resident.map(u64::from).sum();
+        self.count_all();
         self.resident
     }
 

@@ -404,6 +404,8 @@ fn a_fork_copies_chunk_after_chunk() {
         w.map(id, far + i * 512, 3);
         w.write(id, far + i * 512 + 1, i as u8).unwrap();
     }
+    let grown = P - 0x8000;
+    w.map(id, grown, 0x6000);
     // And some is a file's, which is cut meanwhile.
     let server = w.create();
     w.map(server, P, 8);
@@ -430,7 +432,11 @@ fn a_fork_copies_chunk_after_chunk() {
         w.vm.do_piece();
         w.audit();
         pieces += 1;
-        // The parent goes on writing, and somebody else asks.
+        // The parent goes on writing, also where it never did, and somebody else asks.
+        (0..12).for_each(|i| {
+            w.write(id, grown + (12 * pieces + i) % 384 * 64, 5)
+                .unwrap()
+        });
         let page = 10 + pieces * 31 % (PAGES - 10);
         w.write(id, P + page, 77).unwrap();
         w.audit();
