@@ -221,19 +221,36 @@ fn dynamic_program() -> Result<Vec<Pair>> {
 
 type Budgets = BTreeMap<String, u64>;
 
-/// benches/budgets.toml: `[budget]` and `[goal]`, figures by operation.
+/// What benches/budgets.toml says, as far as it is looked at.
+fn read_budgets<T: serde::de::DeserializeOwned>() -> Result<T> {
+    let path = places::root().join("benches/budgets.toml");
+    let text =
+        fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    toml::from_str(&text).with_context(|| format!("{} is wrong", path.display()))
+}
+
+/// `[budget]` and `[goal]`, figures by operation.
 fn budgets() -> Result<(Budgets, Budgets)> {
     #[derive(serde::Deserialize)]
     struct File {
         budget: Budgets,
         goal: Budgets,
     }
-    let path = places::root().join("benches/budgets.toml");
-    let text =
-        fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    let file: File =
-        toml::from_str(&text).with_context(|| format!("{} is wrong", path.display()))?;
+    let file: File = read_budgets()?;
     Ok((file.budget, file.goal))
+}
+
+/// Why a budget is not held, if it is not.
+fn beyond(name: &str, figure: Option<u64>, budget: u64) -> Option<String> {
+    match figure {
+        Some(figure) if figure <= budget => None,
+        Some(figure) => Some(format!(
+            "{name} is at {}, its budget is {}",
+            grouped(figure),
+            grouped(budget)
+        )),
+        None => Some(format!("{name} has a budget but was not measured")),
+    }
 }
 
 fn machine(system: System, add: &[Pair]) -> Machine {
@@ -559,20 +576,9 @@ fn check(cairn: &Figures, budgets: &BTreeMap<String, u64>, operations: &[String]
         if no_disk || !is_wanted(name, operations) {
             continue;
         }
-        match cairn.median(name) {
-            Some(median) if median <= *budget => {}
-            Some(median) => {
-                eprintln!(
-                    "cairn: {name} is at {}, its budget is {}",
-                    grouped(median),
-                    grouped(*budget)
-                );
-                failed = true;
-            }
-            None => {
-                eprintln!("cairn: {name} has a budget but was not measured");
-                failed = true;
-            }
+        if let Some(why) = beyond(name, cairn.median(name), *budget) {
+            eprintln!("cairn: {why}");
+            failed = true;
         }
     }
     failed

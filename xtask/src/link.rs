@@ -1,4 +1,5 @@
-//! The machine's network links: `--net`, `--forward`, lines `# link: wire`, `# link: hub` (or what `--net` takes) of `--with`'s file, and what QEMU must know of them.
+//! The machine's network links: `--net`, `--forward`, lines `# link: wire`, `# link: hub` (or what `--net` takes) of `--with`'s file, and what QEMU must know
+//! of them.
 
 use crate::cli::Machine;
 use crate::machine::{option_path, Boot};

@@ -36,8 +36,8 @@ pub struct Caller {
     pub sure: bool,
 }
 
-/// The callers of the function that is at `rip`. Where a frame's size is not known, or there is no return address at its end, the next word is taken for it from whose frame one comes to another return
-/// address; without such a word, the next that may be one.
+/// The callers of the function that is at `rip`. Where a frame's size is not known, or there is no return address at its end, the next word is taken for it
+/// from whose frame one comes to another return address; without such a word, the next that may be one.
 pub fn callers(
     rip: u64,
     words: &[Word],

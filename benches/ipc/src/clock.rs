@@ -12,7 +12,7 @@ use cairn_abi::machine::Counters;
 use cairn_abi::pulse;
 use cairn_abi::service::memory::pool;
 use cairn_abi::service::{interrupt, ports, thread as operation};
-use cairn_rt::{startup, Portal, Receiver, Reply};
+use cairn_rt::{serve, startup, Portal, Receiver, Reply};
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 pub const BEGIN: u64 = 0x1_0000;
@@ -136,11 +136,7 @@ fn asked(chip: Chip, words: &[u64; 8]) -> i64 {
         }
         IS_DONE => (ROW.load(Relaxed) == 0) as i64,
         _ => {
-            // A short path comes in the last five words.
-            let mut path = [0; 40];
-            for (place, word) in path.chunks_exact_mut(8).zip(&words[3..]) {
-                place.copy_from_slice(&word.to_le_bytes());
-            }
+            let path = serve::short_path(words);
             if let Some(name) = path.strip_prefix(b"/begin-") {
                 let asked = |row: &&str| {
                     row.strip_prefix(MARK)

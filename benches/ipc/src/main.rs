@@ -14,7 +14,7 @@ mod stubs;
 use cairn_abi::service::{domain, AUTO};
 use cairn_abi::{layout, Error};
 use cairn_idl::vm;
-use cairn_rt::{memory, startup, Message, Portal, Receiver, Reply};
+use cairn_rt::{memory, serve, startup, Message, Portal, Receiver, Reply};
 
 cairn_rt::entry!(main);
 
@@ -77,11 +77,7 @@ fn measure() -> ! {
         if message.token == 0 {
             continue;
         }
-        // A short path comes in the last five words.
-        let mut path = [0; 40];
-        for (place, word) in path.chunks_exact_mut(8).zip(&message.words[3..]) {
-            place.copy_from_slice(&word.to_le_bytes());
-        }
+        let path = serve::short_path(&message.words);
         // Nobody shall wait for the figures: they are for the log.
         let _ = receiver.reply(message.token, Reply::result(ENOENT));
         if path.starts_with(b"/run\0") {

@@ -16,7 +16,7 @@ use cairn_abi::{received, Error};
 use cairn_idl::link::Way;
 use cairn_idl::vm;
 use cairn_link::native::Link;
-use cairn_rt::{log, memory, startup, time, Message, Portal, Receiver, Reply};
+use cairn_rt::{log, memory, serve, startup, time, Message, Portal, Receiver, Reply};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use load::{Load, Sent, BEGIN, DELAY, END, MARK, NUMBER, STAMP};
 
@@ -437,11 +437,7 @@ fn main() -> ! {
         if received.token == 0 {
             continue;
         }
-        // A short path comes in the last five words.
-        let mut path = [0; 40];
-        for (place, word) in path.chunks_exact_mut(8).zip(&received.words[3..]) {
-            place.copy_from_slice(&word.to_le_bytes());
-        }
+        let path = serve::short_path(&received.words);
         let _ = CHANNEL.reply(received.token, Reply::result(ENOENT));
         if path.starts_with(b"/run\0") {
             match rows {

@@ -225,6 +225,31 @@ fn a_pulse_brings_a_lowered_server_back_to_its_own_priority() {
     assert_eq!(w.effective(s), 100);
 }
 
+/// A server far above programs, a client far below whoever else calls it, and the portals of both.
+struct Between {
+    client: Dom,
+    other: Dom,
+    rx: u32,
+    tx: u32,
+    from_other: u32,
+    s: ThreadRef,
+    low: ThreadRef,
+}
+
+fn between(w: &mut World) -> Between {
+    let (server, client, other) = (w.domain(), w.domain(), w.domain());
+    let (rx, own) = w.channel(server);
+    Between {
+        client,
+        other,
+        rx,
+        tx: w.portal(own, client, 7),
+        from_other: w.portal(own, other, 8),
+        s: w.thread(server, 150),
+        low: w.thread(client, 20),
+    }
+}
+
 /// A server's own priority is far above a program's. If its caller is killed, times out or is interrupted in the middle of a request, what the server still
 /// does for it goes at the caller's priority, and nobody more important waits for that.
 #[test]
@@ -233,12 +258,15 @@ fn a_server_goes_on_for_who_has_gone_at_that_ones_priority() {
         for end in ["killed", "late", "poked"] {
             let mut w = World::new();
             w.k.short_way = short_way;
-            let (server, client, other) = (w.domain(), w.domain(), w.domain());
-            let (rx, own) = w.channel(server);
-            let tx = w.portal(own, client, 7);
-            let from_other = w.portal(own, other, 8);
-            let s = w.thread(server, 150);
-            let low = w.thread(client, 20);
+            let Between {
+                client,
+                other,
+                rx,
+                tx,
+                from_other,
+                s,
+                low,
+            } = between(&mut w);
             let real_time = w.thread(other, 80);
             w.rest();
             w.receive(s, rx);
@@ -302,12 +330,15 @@ fn a_server_resumes_the_work_for_a_caller_that_it_put_off() {
     for short_way in [true, false] {
         let mut w = World::new();
         w.k.short_way = short_way;
-        let (server, client, other) = (w.domain(), w.domain(), w.domain());
-        let (rx, own) = w.channel(server);
-        let tx = w.portal(own, client, 7);
-        let from_other = w.portal(own, other, 8);
-        let s = w.thread(server, 150);
-        let low = w.thread(client, 20);
+        let Between {
+            client,
+            other,
+            rx,
+            tx,
+            from_other,
+            s,
+            low,
+        } = between(&mut w);
         w.rest();
         w.receive(s, rx);
         w.call(low, tx, &[1]);

@@ -90,6 +90,15 @@ fn apologise(receiver: Receiver, token: Token, error: Error, answer: &Reply) {
     let _ = receiver.reply(token, Reply::result(-errno));
 }
 
+/// A path that came in the message's last five words, with zeroes behind it ([`cairn_idl::fs`]).
+pub fn short_path(words: &[u64; 8]) -> [u8; 40] {
+    let mut path = [0; 40];
+    for (place, word) in path.chunks_exact_mut(8).zip(&words[3..]) {
+        place.copy_from_slice(&word.to_le_bytes());
+    }
+    path
+}
+
 /// Answer a caller, now or some time after its request. An answer that it cannot take (its memory is not there, its portal table is full) becomes an error
 /// for it, which is returned here as well.
 pub fn answer(receiver: Receiver, token: Token, from: &wire::Reply) -> Result<(), Error> {

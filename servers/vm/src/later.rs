@@ -18,7 +18,7 @@ use crate::nucleus::{Answer, Nucleus};
 use crate::pages::{Pages, CHUNK};
 use crate::request::Request;
 use crate::slab::Handle;
-use crate::space::{Errno, Vm};
+use crate::space::{Errno, Space, Vm};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use cairn_abi::layout::PAGE;
@@ -44,15 +44,8 @@ pub(crate) enum Pieces {
     },
     /// These pages of the caller's get another protection.
     Protect { start: u64, end: u64, prot: u64 },
-    /// These pages of the caller's move to where something that holds the place is, which ends at `to_end`.
-    Move {
-        start: u64,
-        end: u64,
-        to: u64,
-        to_end: u64,
-        /// The answer.
-        address: u64,
-    },
+    /// These pages of the caller's move.
+    Move(Move),
     /// The pages that the caller names, from this one on, are collected for its new object.
     Collect { at: u64 },
     /// The pages of a program below `end` are copied for its child.
@@ -63,6 +56,17 @@ pub(crate) enum Pieces {
     },
     /// Nothing: the request is done when what has ended is free.
     Ended,
+}
+
+/// Pages of a program that move to where something that holds the place is, which ends at `to_end`.
+#[derive(Clone, Copy)]
+pub(crate) struct Move {
+    start: u64,
+    end: u64,
+    to: u64,
+    to_end: u64,
+    /// The answer.
+    address: u64,
 }
 
 impl Pieces {
@@ -182,13 +186,13 @@ impl<N: Nucleus> Vm<N> {
         if !self.holds(index, to, to_end) {
             return Ok(());
         }
-        self.in_pieces(Pieces::Move {
+        self.in_pieces(Pieces::Move(Move {
             start,
             end,
             to,
             to_end,
             address: to * PAGE,
-        })
+        }))
     }
 
     /// Before so many pages are collected for an object.
@@ -219,10 +223,9 @@ impl<N: Nucleus> Vm<N> {
     fn is_changed(&self, space: Handle) -> bool {
         self.later.jobs.iter().any(|job| match job.pieces {
             Pieces::Drop { space: changed, .. } => changed == space,
-            Pieces::Protect { .. } | Pieces::Move { .. } => {
-                let index = self.domain(job.request.sender).map(|domain| domain.space);
-                let changed = index.and_then(|index| self.spaces.get(index));
-                changed.is_some_and(|changed| changed.handle == space)
+            Pieces::Protect { .. } | Pieces::Move(_) => {
+                let changed = self.changed_by(&job.request);
+                changed.is_some_and(|(_, changed)| changed.handle == space)
             }
             _ => false,
         })
@@ -246,9 +249,7 @@ impl<N: Nucleus> Vm<N> {
 
     #[cold]
     fn hold_back(&mut self, r: &Request) -> bool {
-        let index = self.domain(r.sender).map(|domain| domain.space);
-        let space = index.and_then(|index| self.spaces.get(index));
-        let Some(space) = space.map(|space| space.handle) else {
+        let Some(space) = self.changed_by(r).map(|(_, space)| space.handle) else {
             return false;
         };
         let stays =
@@ -383,9 +384,14 @@ impl<N: Nucleus> Vm<N> {
         let (r, pieces) = (job.request, job.pieces);
         self.nucleus.work_for(r.token);
         let outcome = match pieces {
-            Pieces::Drop { .. } => self.drop_piece(pieces),
+            Pieces::Drop {
+                space,
+                start,
+                end,
+                at,
+            } => self.drop_piece(space, (start, end), at),
             Pieces::Protect { start, end, prot } => self.protect_piece(&r, (start, end), prot),
-            Pieces::Move { .. } => self.move_piece(&r, pieces),
+            Pieces::Move(what) => self.move_piece(&r, what),
             Pieces::Collect { at } => {
                 let collected = core::mem::take(&mut job.collected);
                 self.collect_piece(&r, at, collected)
@@ -428,16 +434,8 @@ impl<N: Nucleus> Vm<N> {
         self.next_in_queue();
     }
 
-    fn drop_piece(&mut self, pieces: Pieces) -> Outcome {
-        let Pieces::Drop {
-            space,
-            start,
-            end,
-            at,
-        } = pieces
-        else {
-            return Outcome::Again;
-        };
+    /// Some of a range's pages go, from the top.
+    fn drop_piece(&mut self, space: Handle, (start, end): (u64, u64), at: u64) -> Outcome {
         let Some(index) = self.spaces.resolve(space) else {
             // (Its caller may be somebody else.)
             return Outcome::Again;
@@ -456,11 +454,15 @@ impl<N: Nucleus> Vm<N> {
         })
     }
 
+    /// The caller's space, which its request changes.
+    fn changed_by(&self, r: &Request) -> Option<(usize, &Space)> {
+        let index = self.of(r.sender.into()).ok()?;
+        Some((index, self.spaces.get(index)?))
+    }
+
     /// A part of a range gets another protection: what is left, or the answer.
     fn protect_piece(&mut self, r: &Request, (start, end): (u64, u64), prot: u64) -> Outcome {
-        let index = self.domain(r.sender).map(|domain| domain.space);
-        let space = index.and_then(|index| Some((index, self.spaces.get(index)?)));
-        let Some((index, space)) = space else {
+        let Some((index, space)) = self.changed_by(r) else {
             return Outcome::refused(EINVAL);
         };
         let to = space.pages.first_of(start, end, PIECE);
@@ -478,20 +480,15 @@ impl<N: Nucleus> Vm<N> {
     }
 
     /// A part of a range moves: what is left, or the answer.
-    fn move_piece(&mut self, r: &Request, pieces: Pieces) -> Outcome {
-        let Pieces::Move {
+    fn move_piece(&mut self, r: &Request, what: Move) -> Outcome {
+        let Move {
             start,
             end,
             to,
             to_end,
             address,
-        } = pieces
-        else {
-            return Outcome::Again;
-        };
-        let index = self.domain(r.sender).map(|domain| domain.space);
-        let space = index.and_then(|index| Some((index, self.spaces.get(index)?)));
-        let Some((index, space)) = space else {
+        } = what;
+        let Some((index, space)) = self.changed_by(r) else {
             return Outcome::refused(EINVAL);
         };
         // Whole chunks are moved more cheaply.
@@ -502,20 +499,18 @@ impl<N: Nucleus> Vm<N> {
         let growth = space.pages.growth(2 * (last - first) + 2);
         if !self.heap_has(growth) || !self.room_for_regions(index) {
             // Half moved, nothing can be refused any more: it goes on when there is memory.
-            return Outcome::left(pieces);
+            return Outcome::left(Pieces::Move(what));
         }
         self.later.whole = true;
         let moved = self.move_part(index, (start, stop), to);
         self.later.whole = false;
         let to = to + (stop - start);
         if moved.is_ok() && stop < end {
-            return Outcome::left(Pieces::Move {
+            return Outcome::left(Pieces::Move(Move {
                 start: stop,
-                end,
                 to,
-                to_end,
-                address,
-            });
+                ..what
+            }));
         }
         self.unmap_pages(index, to, to_end);
         let moved = moved.map(|()| {
@@ -527,7 +522,7 @@ impl<N: Nucleus> Vm<N> {
 
     /// Some pages more are collected for an object.
     fn collect_piece(&mut self, r: &Request, at: u64, mut pages: Pages) -> Outcome {
-        let Some(index) = self.domain(r.sender).map(|domain| domain.space) else {
+        let Ok(index) = self.of(r.sender.into()) else {
             self.frames.drop_all(pages);
             return Outcome::refused(EINVAL);
         };

@@ -259,7 +259,7 @@ impl<N: Nucleus> Vm<N> {
     }
 
     /// The space of a domain.
-    fn of(&self, id: u64) -> Result<usize, Errno> {
+    pub(crate) fn of(&self, id: u64) -> Result<usize, Errno> {
         let id = Id::try_from(id).map_err(|_| ESRCH)?;
         Ok(self.domain(id).ok_or(ESRCH)?.space)
     }

@@ -5,7 +5,7 @@
 //! latencies, what was delivered of what was offered, and the figures with a budget.
 
 use super::plot::{Curve, Plot};
-use super::{grouped, spec, Place};
+use super::{beyond, grouped, read_budgets, spec, Place};
 use crate::cli::{self, Machine, Root, System};
 use crate::guest::{Guest, Input};
 use crate::machine::Boot;
@@ -252,27 +252,12 @@ struct Budgets {
 }
 
 impl Budgets {
-    fn read() -> Result<Budgets> {
-        let path = places::root().join("benches/budgets.toml");
-        let text =
-            fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        toml::from_str(&text).with_context(|| format!("{} is wrong", path.display()))
-    }
-
     /// Figures beyond what is held, and what has a budget and no figure.
     fn exceeded(&self, figures: &BTreeMap<String, u64>) -> Vec<String> {
         let over = self
             .held
             .iter()
-            .filter_map(|(name, &most)| match figures.get(name) {
-                Some(&figure) if figure <= most => None,
-                Some(&figure) => Some(format!(
-                    "{name} is at {}, its budget is {}",
-                    grouped(figure),
-                    grouped(most)
-                )),
-                None => Some(format!("{name} has a budget but was not measured")),
-            });
+            .filter_map(|(name, &most)| beyond(name, figures.get(name).copied(), most));
         over.collect()
     }
 }
@@ -282,7 +267,7 @@ pub fn bench(arguments: &cli::Bench) -> Result<u8> {
         bail!("`bench {WORD}` is about Cairn's links; it has no histograms");
     }
     let place = Place::open(arguments)?;
-    let budgets = Budgets::read()?;
+    let budgets = read_budgets::<Budgets>()?;
     let runs = Runs::new(measured("")?)?;
     let (text, plot) = told(&runs, &budgets)?;
     let text = format!("{text}Plot: {}\n", plot.display());
@@ -296,7 +281,7 @@ pub fn bench(arguments: &cli::Bench) -> Result<u8> {
 
 /// The tables and the plot, for `bench founding`.
 pub fn table() -> Result<String> {
-    Ok(told(&Runs::new(measured("")?)?, &Budgets::read()?)?.0)
+    Ok(told(&Runs::new(measured("")?)?, &read_budgets::<Budgets>()?)?.0)
 }
 
 fn told(runs: &Runs, budgets: &Budgets) -> Result<(String, PathBuf)> {
@@ -368,9 +353,14 @@ fn thousands(value: f64) -> String {
 
 fn as_text(runs: &Runs, budgets: &Budgets) -> Result<String> {
     let costs = runs.costs()?;
+    let cost = |instructions: f64| grouped(instructions.max(0.0) as u64);
     let mut text = format!(
-        "Clocked interrupts (guest instructions; an instruction is a nanosecond)\n\nC of an interrupt: {}, C of a tick: {} ({} if it finds nothing), α of a frame of 64 bytes: {}.\n\n",
-        grouped(costs.interrupt.max(0.0) as u64), grouped(costs.tick.max(0.0) as u64), grouped(costs.empty.max(0.0) as u64), grouped(costs.frame.max(0.0) as u64)
+        "Clocked interrupts (guest instructions; an instruction is a nanosecond)\n\n\
+         C of an interrupt: {}, C of a tick: {} ({} if it finds nothing), α of a frame of 64 bytes: {}.\n\n",
+        cost(costs.interrupt),
+        cost(costs.tick),
+        cost(costs.empty),
+        cost(costs.frame),
     );
     text += &inequalities(runs, costs);
     for what in ["sparse", "latency"] {
@@ -401,7 +391,9 @@ fn as_text(runs: &Runs, budgets: &Budgets) -> Result<String> {
     }
     let head = ["figure", "measured", "at most"].map(String::from).to_vec();
     text += &rows(head, body);
-    text += "overload-loss: per mille of the peak that are missing where ten times as much is offered; real-time-latest: instructions; least: the least latency, per cent of that by interrupts. !: over the budget, which is held; *: not there yet, a goal.\n";
+    text += "overload-loss: per mille of the peak that are missing where ten times as much is offered; \
+             real-time-latest: instructions; least: the least latency, per cent of that by interrupts. \
+             !: over the budget, which is held; *: not there yet, a goal.\n";
     Ok(text)
 }
 
@@ -658,7 +650,7 @@ mod tests {
 
     #[test]
     fn the_budgets_of_the_project_can_be_read() {
-        let budgets = Budgets::read().unwrap();
+        let budgets = read_budgets::<Budgets>().unwrap();
         assert!(budgets
             .goal
             .keys()

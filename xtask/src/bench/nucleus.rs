@@ -5,7 +5,9 @@
 //! each further domain of a chain costs, `nucleus-text` the size of the nucleus's code in bytes, `nucleus-boot-text` that of the code which only boot or an option needs and which is gone afterwards, `nucleus-hot-text` that
 //! of what frequent operations execute ([`super::hot_text`]).
 
-use super::{all_found, grouped, hot_text, hundredths, is_wanted, spec, Place, WORK};
+use super::{
+    all_found, beyond, grouped, hot_text, hundredths, is_wanted, read_budgets, spec, Place, WORK,
+};
 use crate::cli::{self, Machine, Pair, Root, System};
 use crate::guest::{Guest, Input};
 use crate::machine::Boot;
@@ -164,13 +166,6 @@ struct Budgets {
 }
 
 impl Budgets {
-    fn read() -> Result<Budgets> {
-        let path = places::root().join("benches/budgets.toml");
-        let text =
-            fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        toml::from_str(&text).with_context(|| format!("{} is wrong", path.display()))
-    }
-
     /// What must cost the same with more domains may cost 5 % more: a chain's further leg than its first, a turn among four or eight than among two.
     fn limit_flat(&mut self, rows: &Rows) {
         for (first, others) in FLAT {
@@ -193,7 +188,7 @@ pub fn may_be_there(names: &[String]) -> Result<()> {
     for entry in fs::read_dir(&folder).with_context(|| folder.display().to_string())? {
         source.push_str(&fs::read_to_string(entry?.path())?);
     }
-    let budgets = Budgets::read()?;
+    let budgets = read_budgets::<Budgets>()?;
     let ours = GENERAL.iter().chain(&LOADS).flat_map(|(a, b)| [*a, *b]);
     let ours = ours.chain([LEG, TEXT, BOOT_TEXT, HOT_TEXT]);
     let known: Vec<&str> = budgets
@@ -248,7 +243,7 @@ pub fn figures(names: &[String]) -> Result<BTreeMap<String, [u64; 2]>> {
 pub fn bench(arguments: &cli::Bench, names: &[String]) -> Result<u8> {
     may_be_there(names)?;
     let place = Place::open(arguments)?;
-    let mut budgets = Budgets::read()?;
+    let mut budgets = read_budgets::<Budgets>()?;
     let mut rows = measured(names)?;
     let text = nucleus_text::sizes()?;
     rows.add(TEXT, Row::of(text.stays));
@@ -352,15 +347,8 @@ fn exceeded(rows: &Rows, budgets: &Budgets, names: &[String]) -> Vec<String> {
         if !is_wanted(name, names) {
             continue;
         }
-        match rows.by_name.get(name).map(|row| judged(key, row)) {
-            Some(figure) if figure <= budget => {}
-            Some(figure) => why.push(format!(
-                "{key} is at {}, its budget is {}",
-                grouped(figure),
-                grouped(budget)
-            )),
-            None => why.push(format!("{key} has a budget but was not measured")),
-        }
+        let figure = rows.by_name.get(name).map(|row| judged(key, row));
+        why.extend(beyond(key, figure, budget));
     }
     why
 }
@@ -558,7 +546,7 @@ mod tests {
 
     #[test]
     fn the_budgets_of_the_project_can_be_read() {
-        let budgets = Budgets::read().unwrap();
+        let budgets = read_budgets::<Budgets>().unwrap();
         assert!(!budgets.held.is_empty());
         assert!(budgets
             .goal

@@ -46,15 +46,18 @@ impl Plot<'_> {
         let x = |value: f64| LEFT + (RIGHT - LEFT) * (value / least).ln() / (most / least).ln();
         let y = |value: f64| BOTTOM - (BOTTOM - TOP) * value / high;
         let mut svg = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" width=\"{WIDTH}\" height=\"{HEIGHT}\" role=\"img\" font-family=\"Helvetica, Arial, sans-serif\" font-size=\"13\">\n\
-             <title>{0}</title>\n<rect x=\"0.5\" y=\"0.5\" width=\"{1}\" height=\"{2}\" rx=\"8\" fill=\"#ffffff\" stroke=\"#8a8f98\"/>\n<text x=\"16\" y=\"26\" font-weight=\"bold\" font-size=\"15\">{0}</text>\n\
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" width=\"{WIDTH}\" height=\"{HEIGHT}\" role=\"img\" \
+             font-family=\"Helvetica, Arial, sans-serif\" font-size=\"13\">\n\
+             <title>{0}</title>\n<rect x=\"0.5\" y=\"0.5\" width=\"{1}\" height=\"{2}\" rx=\"8\" fill=\"#ffffff\" stroke=\"#8a8f98\"/>\n\
+             <text x=\"16\" y=\"26\" font-weight=\"bold\" font-size=\"15\">{0}</text>\n\
              <text x=\"16\" y=\"46\" fill=\"#3d444f\">{3}</text>\n<text x=\"{RIGHT}\" y=\"{4}\" text-anchor=\"end\" fill=\"#3d444f\">{5}</text>\n",
             escaped(self.title), WIDTH - 1.0, HEIGHT - 1.0, escaped(self.axes[1]), HEIGHT - 16.0, escaped(self.axes[0])
         );
         for step in 0..=STEPS {
             let value = high * f64::from(step) / f64::from(STEPS);
             let at = y(value);
-            let _ = writeln!(svg, "<line x1=\"{LEFT}\" y1=\"{at:.1}\" x2=\"{RIGHT}\" y2=\"{at:.1}\" stroke=\"#d8dbe0\"/><text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\" font-size=\"11\">{}</text>", LEFT - 6.0, at + 4.0, number(value));
+            let _ = writeln!(svg, "<line x1=\"{LEFT}\" y1=\"{at:.1}\" x2=\"{RIGHT}\" y2=\"{at:.1}\" stroke=\"#d8dbe0\"/>\
+                 <text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\" font-size=\"11\">{}</text>", LEFT - 6.0, at + 4.0, number(value));
         }
         let mut marks: Vec<f64> = self
             .curves
@@ -66,7 +69,8 @@ impl Plot<'_> {
         marks.dedup();
         for value in marks {
             let at = x(value);
-            let _ = writeln!(svg, "<line x1=\"{at:.1}\" y1=\"{BOTTOM}\" x2=\"{at:.1}\" y2=\"{}\" stroke=\"#8a8f98\"/><text x=\"{at:.1}\" y=\"{}\" text-anchor=\"middle\" font-size=\"11\">{}</text>", BOTTOM + 4.0, BOTTOM + 18.0, number(value));
+            let _ = writeln!(svg, "<line x1=\"{at:.1}\" y1=\"{BOTTOM}\" x2=\"{at:.1}\" y2=\"{}\" stroke=\"#8a8f98\"/>\
+                 <text x=\"{at:.1}\" y=\"{}\" text-anchor=\"middle\" font-size=\"11\">{}</text>", BOTTOM + 4.0, BOTTOM + 18.0, number(value));
         }
         for (place, (curve, colour)) in self.curves.iter().zip(COLOURS.iter().cycle()).enumerate() {
             let points: Vec<String> = curve
@@ -80,7 +84,8 @@ impl Plot<'_> {
                 "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"/>",
                 points.join(" ")
             );
-            let _ = writeln!(svg, "<line x1=\"{}\" y1=\"{legend}\" x2=\"{}\" y2=\"{legend}\" stroke=\"{colour}\" stroke-width=\"3\"/><text x=\"{}\" y=\"{}\">{}</text>", RIGHT + 14.0, RIGHT + 34.0, RIGHT + 40.0, legend + 4.0, escaped(&curve.name));
+            let _ = writeln!(svg, "<line x1=\"{}\" y1=\"{legend}\" x2=\"{}\" y2=\"{legend}\" stroke=\"{colour}\" stroke-width=\"3\"/>\
+                 <text x=\"{}\" y=\"{}\">{}</text>", RIGHT + 14.0, RIGHT + 34.0, RIGHT + 40.0, legend + 4.0, escaped(&curve.name));
         }
         svg + "</svg>\n"
     }

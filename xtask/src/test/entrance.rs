@@ -106,7 +106,8 @@ fn smaller(standard: &str) -> String {
     text
 }
 
-/// A system of `vm` and one component, whose end is the machine's; the standard one without what it can do without; and one whose first process is a program of its own.
+/// A system of `vm` and one component, whose end is the machine's; the standard one without what it can do without; and one whose first process is a program
+/// of its own.
 fn alone() -> Result<Verdict> {
     let folder = Scratch::new("smaller")?;
     let small = folder.0.join("small.toml");
