@@ -56,6 +56,8 @@ pub struct Domain<A: Arch> {
     pub watch_channel: u32,
     pub watch_badge: u64,
     pub pulse: PulseLink,
+    /// Who hears of its death works for that at this priority: that of whoever ended it, at least an ordinary program's.
+    pub death_priority: u8,
     pub death_reason: u64,
     pub death_detail: u64,
     pub ticks: u64,
@@ -115,6 +117,7 @@ impl<A: Arch> Kernel<A> {
         watch_channel: 0,
         watch_badge: 0,
         pulse: PulseLink::new(),
+        death_priority: 0,
         death_reason: 0,
         death_detail: 0,
         ticks: 0,

@@ -11,7 +11,7 @@ use crate::{Kernel, Resume, Stop};
 use cairn_abi::layout::USER_TOP;
 use cairn_abi::service::memory::prot;
 use cairn_abi::state::upcall;
-use cairn_abi::{death, fault, Error};
+use cairn_abi::{death, fault, priority, Error};
 
 /// Vector of a page fault.
 const PAGE_FAULT: u64 = 14;
@@ -208,11 +208,14 @@ impl<A: Arch> Kernel<A> {
 
     /// The domain is dead: its threads stop for good, its watcher is told. What it held is closed by DESTROY, or when nobody holds it.
     pub(crate) fn die(&mut self, d: DomainRef, reason: u64, detail: u64) {
+        let by = self.dispatch.current;
+        let by = by.map_or(0, |t| self.threads[t].unfallen());
         let domain = &mut self.domains[d];
         if domain.dead {
             return;
         }
         domain.dead = true;
+        domain.death_priority = by.max(priority::NORMAL);
         domain.stops = domain.stops.saturating_add(1);
         domain.death_reason = reason;
         domain.death_detail = detail;

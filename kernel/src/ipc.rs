@@ -536,7 +536,7 @@ impl<A: Arch> Kernel<A> {
         // An UNBLOCK that the server has not read is settled by the reply.
         let unread = thread.pulse.is_queued() && !thread.pulse_gone;
         if let Some(server) = thread.server.take() {
-            self.threads[server].client = None;
+            self.serve_no_longer(server, caller);
             if self.threads[server].state != State::Running || self.runs_elsewhere(server).is_some()
             {
                 self.refresh(server);

@@ -270,7 +270,7 @@ impl<A: Arch> Kernel<A> {
         to.registers.rax = 0;
         to.channel = None;
         if to.server.take().is_some() {
-            from.client = None;
+            self.serve_no_longer(t, caller);
             self.charge_to(caller);
             self.refresh(t);
         }

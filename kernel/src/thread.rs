@@ -374,8 +374,7 @@ impl<A: Arch> Kernel<A> {
                 self.unhold(t, c);
                 self.charge();
                 if let Some(server) = self.threads[t].server.take() {
-                    self.threads[server].client = None;
-                    self.threads[server].behalf = self.threads[t].unfallen();
+                    self.serve_no_longer(server, t);
                     self.refresh(server);
                 }
             }
@@ -383,6 +382,15 @@ impl<A: Arch> Kernel<A> {
             (State::Waiting, _) => self.semaphore_detach(t),
             _ => {}
         }
+    }
+
+    /// `server` works for its client no longer, and goes on with no more than that one's priority until it receives.
+    #[inline(never)]
+    pub(crate) fn serve_no_longer(&mut self, server: ThreadRef, client: ThreadRef) {
+        let priority = self.threads[client].unfallen();
+        let server = &mut self.threads[server];
+        server.client = None;
+        server.behalf = priority;
     }
 
     /// End the thread, whatever it does. Takes constant time.

@@ -181,6 +181,7 @@ pub enum Fault {
     PulseAtOwnPriority,
     /// A server goes on at its own priority for a caller that has gone.
     GoneAtOwnPriority,
+    AnsweredAtOwnPriority,
     /// What a server did for others lowers it for ever.
     BehalfStays,
     CyclesAllowed,
@@ -208,7 +209,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    pub const ALL: [Fault; 20] = [
+    pub const ALL: [Fault; 21] = [
         Fault::QueueLiftsNobody,
         Fault::LiftEndsAtFirst,
         Fault::DepartureKeepsPriority,
@@ -216,6 +217,7 @@ impl Fault {
         Fault::FirstComeFirstReceived,
         Fault::PulseAtOwnPriority,
         Fault::GoneAtOwnPriority,
+        Fault::AnsweredAtOwnPriority,
         Fault::BehalfStays,
         Fault::CyclesAllowed,
         Fault::TokensRepeat,
@@ -585,6 +587,9 @@ impl Play<'_> {
         self.finish(caller, Outcome::Replied);
         if let Some(server) = server {
             self.s[server].client = None;
+            if !self.has(Fault::AnsweredAtOwnPriority) {
+                self.s[server].behalf = self.setup.behalf(server, self.s[caller].effective);
+            }
             if !self.has(Fault::ReplyKeepsPriority) {
                 self.refresh(server);
             }

@@ -352,10 +352,11 @@ fn a_server_resumes_the_work_for_a_caller_that_it_put_off() {
         w.call(high, from_other, &[2]);
         assert_eq!((w.current(), w.effective(s)), (Some(s), 80));
         w.reply(s, rx, &[]);
-        assert_eq!((w.current(), w.effective(s)), (Some(s), 150));
+        // Who has answered goes on at that caller's priority until it receives.
+        assert_eq!((w.current(), w.effective(s)), (Some(s), 80));
         // Asked for alone, the caller changes nothing.
         w.ok(s, rx, receive::CALLER, &[token]);
-        assert_eq!((w.current(), w.effective(s)), (Some(s), 150));
+        assert_eq!((w.current(), w.effective(s)), (Some(s), 80));
         let told = w.ok(s, rx, receive::CALLER, &[token, receive::RESUME]);
         assert_eq!((told[0], told[2]), (w.id(low), 20));
         assert_eq!((w.current(), w.effective(s)), (Some(high), 20));
@@ -377,6 +378,53 @@ fn a_server_resumes_the_work_for_a_caller_that_it_put_off() {
             w.err(s, rx, receive::CALLER, &[token, receive::RESUME]),
             Error::BadToken
         );
+    }
+}
+
+/// What a server does about the end of a program is not more urgent than what ended it: else a loop of ends would hold up whoever is more important than the
+/// programs, and less than the server.
+#[test]
+fn who_hears_of_an_end_works_at_the_priority_of_who_brought_it_about() {
+    for short_way in [true, false] {
+        for (priority, faults, expected) in [(20, false, 64), (20, true, 64), (100, true, 100)] {
+            for waits in [true, false] {
+                let mut w = World::new();
+                w.k.short_way = short_way;
+                let (server, client, other) = (w.domain(), w.domain(), w.domain());
+                let (rx, own) = w.channel(server);
+                w.ok(w.init, client.slot, domain::WATCH, &[own.into(), 9]);
+                let s = w.thread(server, 150);
+                let real_time = w.thread(other, 110);
+                let t = w.thread(client, priority);
+                w.rest();
+                // The server waits, or comes to it when the end is queued.
+                match waits {
+                    true => w.receive(s, rx),
+                    false => w.go(s, 0, current::SLEEP, 0, &[w.k.arch.time + 50]),
+                }
+                w.go(real_time, 0, current::SLEEP, 0, &[w.k.arch.time + 100]);
+                assert_eq!(w.current(), Some(t));
+                match faults {
+                    true => {
+                        w.k.exception(13, 0, 0);
+                    }
+                    false => w.go(t, 0, current::EXIT, 0, &[0]),
+                }
+                w.check();
+                if !waits {
+                    w.pass_time(60);
+                    assert_eq!((w.current(), w.effective(s)), (Some(s), 150));
+                    w.receive(s, rx);
+                }
+                assert_eq!((w.current(), w.effective(s)), (Some(s), expected));
+                assert_eq!(w.pulse(s), (pulse::DEATH, client.id as u64, 9));
+                w.pass_time(100);
+                assert_eq!(w.current(), Some(real_time));
+                w.go(real_time, 0, current::EXIT, 0, &[0]);
+                w.receive(s, rx);
+                assert_eq!(w.effective(s), 150);
+            }
+        }
     }
 }
 

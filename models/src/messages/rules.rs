@@ -218,8 +218,8 @@ impl Setup {
         Ok(())
     }
 
-    /// A server whose caller goes works at that caller's priority, as who is told of a caller does; who receives a message or another pulse, or waits, at
-    /// its caller's or its own.
+    /// A server whose caller goes, or was answered, works at that caller's priority, as who is told of a caller does; who receives a message or another
+    /// pulse, or waits, at its caller's or its own.
     fn check_behalf(
         &self,
         before: &State,
@@ -250,6 +250,14 @@ impl Setup {
         {
             if after[server].place != Place::Dead && server != t {
                 works_at(server, acted)?;
+            }
+        }
+        if let Action::Reply(_, _, caller, _) = action {
+            if let (Place::Held(_, Some(server)), false) = (
+                before[caller].place,
+                matches!(after[caller].place, Place::Held(..)),
+            ) {
+                works_at(server, before[caller].effective)?;
             }
         }
         for t in self.numbers() {
