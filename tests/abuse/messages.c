@@ -52,6 +52,8 @@ static const uint64_t mask = 0x5a5a5a5a5a5a5a5a;
 /* What attackers and their keeper share: how far each is, and what one of them has read. */
 static struct shared {
     volatile uint64_t sent[MOST];
+    /* The last message of each: selector and words. */
+    struct gate last[MOST];
     volatile uint64_t leaks, leaked_by, leaked_message[4];
     volatile pid_t attackers[MOST];
     /* Why an attacker ended at its begin. (Its status says nothing: messages end it with any.) */
@@ -430,6 +432,7 @@ static void attack(int place, uint64_t seed, uint64_t victim, uint64_t messages)
         struct gate until = {.rax = SLOT_CURRENT | (uint64_t)CURRENT_DEADLINE << 32, .words = {now_ns() + 2000000}};
         make(&g);
         struct gate sent = g;
+        shared->last[place] = g;
         go(&until);
         go(&g);
         shared->sent[place]++;
@@ -777,6 +780,20 @@ static int remove_group(const char *path, const struct stat *status, int kind, s
     return 0;
 }
 
+/* Some server stood: with one of these. */
+static void tell_last(void) {
+    for (int i = 0; i < MOST; i++) {
+        struct gate last = shared->last[i];
+        if (last.rax != 0) {
+            fprintf(stderr, "attacker %d: selector %lx, words", i, (unsigned long)last.rax);
+            for (unsigned w = 0; w < sizeof last.words / sizeof *last.words; w++) {
+                fprintf(stderr, " %lx", (unsigned long)last.words[w]);
+            }
+            fprintf(stderr, "\n");
+        }
+    }
+}
+
 /* A group and what the attackers made in it. */
 static void remove_groups(const char *path) { nftw(path, remove_group, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT); }
 
@@ -805,6 +822,9 @@ int main(int argc, char **argv) {
         int64_t begun = now_ns();
         look(rounds++);
         int64_t looked = now_ns();
+        if ((looked - begun) / 1000 > atoll(argv[4]) / 2) {
+            tell_last();
+        }
         rest(ROUND_MS);
         int64_t ended_at = now_ns(), late = (ended_at - begun) / 1000 - ROUND_MS * 1000;
         if (late > atoll(argv[4])) {

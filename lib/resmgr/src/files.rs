@@ -503,9 +503,9 @@ impl<S: Server> Core<S> {
         changes(&self.shared, node);
         let allocated = server.allocate(cx, handle, mode, offset, length);
         changed(&self.shared, server, node);
-        allocated?;
+        let done = allocated?;
         self.notice(server, cx, node, what::MODIFY);
-        Ok(Reply::result(0))
+        Ok(Reply::new(&[0, done]))
     }
 
     pub fn lock<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {

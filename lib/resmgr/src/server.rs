@@ -620,6 +620,7 @@ pub trait Server: Sized {
         Err(Failure::Errno(ENODEV))
     }
 
+    /// How many bytes from `offset` are done: as many as others can wait for.
     fn allocate(
         &mut self,
         cx: &mut Context,
@@ -627,7 +628,7 @@ pub trait Server: Sized {
         mode: u64,
         offset: u64,
         length: u64,
-    ) -> Answer<()> {
+    ) -> Answer<u64> {
         let _ = (cx, handle, mode, offset, length);
         Err(Failure::Errno(EOPNOTSUPP))
     }

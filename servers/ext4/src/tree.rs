@@ -779,8 +779,9 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
         mode: u64,
         offset: u64,
         length: u64,
-    ) -> Answer<()> {
-        self.allocate_file(cx, handle.node, mode, offset, length)
+    ) -> Answer<u64> {
+        self.allocate_file(cx, handle.node, mode, offset, length)?;
+        Ok(length)
     }
 
     fn pulse(&mut self, cx: &mut Context, pulse: &Received) {

@@ -24,6 +24,15 @@ const RETIRED: Page = 512;
 /// Seconds after which a read is noted although nothing was written since (relatime).
 const DAY: i64 = 24 * 60 * 60;
 
+/// Most pages that one request reserves, or takes from a hole that is punched: half a millisecond.
+pub(crate) const ALLOCATED_AT_ONCE: u64 = 256;
+
+/// Most holes of a growing file that are filled at a time, and the pause between, in ns, for which others have the server.
+pub(crate) const FILLED_AT_ONCE: u64 = 64;
+const FILL_PAUSE: u64 = 100_000;
+/// What requests wait for whose file has more holes.
+pub(crate) const FILLING: u64 = u64::MAX;
+
 const FALLOC_KEEP_SIZE: u64 = 1;
 const FALLOC_PUNCH_HOLE: u64 = 2;
 
@@ -207,7 +216,7 @@ fn fill_holes<M: Memory>(
     Ok(())
 }
 
-/// A file of `old` bytes is about to be `size` long: where it is mapped shared and writable the new part has no holes.
+/// A file of `old` bytes is about to be `size` long: where it is mapped shared and writable the new part has no holes. Many of them are filled in pieces, between which others are served.
 fn no_holes_before<M: Memory>(
     file: &mut File,
     pool: &mut Pool<M>,
@@ -219,7 +228,20 @@ fn no_holes_before<M: Memory>(
         return Ok(());
     }
     let to = size.div_ceil(PAGE64).min(file.written_to);
-    fill_holes(file, pool, cx, old / PAGE64, to)
+    let mut end = file.content.next_hole(old / PAGE64);
+    for _ in 0..FILLED_AT_ONCE {
+        if end >= to {
+            break;
+        }
+        end = file.content.next_hole(end + 1);
+    }
+    fill_holes(file, pool, cx, old / PAGE64, end.min(to))?;
+    if end >= to {
+        return Ok(());
+    }
+    let now = cx.transport.monotonic();
+    cx.wake_by(now + FILL_PAUSE);
+    Err(Failure::Wait(FILLING))
 }
 
 impl<M: Memory> Tmpfs<M> {
@@ -428,7 +450,7 @@ impl<M: Memory> Tmpfs<M> {
         Ok(())
     }
 
-    /// fallocate: reserve, or punch a hole.
+    /// fallocate: reserve, or punch a hole: how many bytes are done.
     pub(crate) fn allocate_file(
         &mut self,
         cx: &mut Context,
@@ -436,8 +458,8 @@ impl<M: Memory> Tmpfs<M> {
         mode: u64,
         offset: u64,
         length: u64,
-    ) -> Answer<()> {
-        let end = offset + length;
+    ) -> Answer<u64> {
+        let mut end = offset + length;
         let (file, _, size) = self.file(node)?;
         let sealed = match mode & FALLOC_PUNCH_HOLE {
             0 if end > *size => seal::GROW,
@@ -448,12 +470,16 @@ impl<M: Memory> Tmpfs<M> {
         self.drop_capabilities(cx, node);
         match mode {
             0 | FALLOC_KEEP_SIZE => {
+                // What cannot be there as a whole is not begun.
                 let room = self.pool.room(cx.payer()) as u64;
-                if length.div_ceil(PAGE64) > room + length_present(self.file(node)?.0, offset, end)
-                {
+                let (file, pool, size) = self.file(node)?;
+                if length.div_ceil(PAGE64) > room + file.content.count() {
                     return fail(ENOSPC);
                 }
-                let (file, pool, size) = self.file(node)?;
+                end = end.min((offset / PAGE64 + ALLOCATED_AT_ONCE) * PAGE64);
+                if (end - offset).div_ceil(PAGE64) > room + pages_present(file, offset, end) {
+                    return fail(ENOSPC);
+                }
                 let old = *size;
                 let before = match mode {
                     0 => no_holes_before(file, pool, cx, old, end),
@@ -474,6 +500,7 @@ impl<M: Memory> Tmpfs<M> {
             mode if mode == FALLOC_KEEP_SIZE | FALLOC_PUNCH_HOLE => {
                 let (file, pool, size) = self.file(node)?;
                 let pages = size.div_ceil(PAGE64);
+                end = end.min(end_of_pages(file, offset.div_ceil(PAGE64)) * PAGE64);
                 let (first, last) = (offset.div_ceil(PAGE64), end / PAGE64);
                 let page_end = first * PAGE64;
                 zero_range(file, pool, offset, end.min(page_end));
@@ -501,7 +528,7 @@ impl<M: Memory> Tmpfs<M> {
         }
         let time = now(cx);
         self.inode_mut(node)?.touch_modified(time);
-        Ok(())
+        Ok(end - offset)
     }
 
     /// A memory object of all the file's pages.
@@ -570,7 +597,19 @@ impl<M: Memory> Tmpfs<M> {
 }
 
 /// Pages that a range has already.
-fn length_present(file: &File, offset: u64, end: u64) -> u64 {
+/// Where [`ALLOCATED_AT_ONCE`] pages from `first` on end, counting those that are there.
+fn end_of_pages(file: &File, first: u64) -> u64 {
+    let mut at = first;
+    for _ in 0..ALLOCATED_AT_ONCE {
+        match file.content.next_page(at) {
+            Some(index) => at = index + 1,
+            None => return u64::MAX / PAGE64,
+        }
+    }
+    at
+}
+
+fn pages_present(file: &File, offset: u64, end: u64) -> u64 {
     let mut count = 0;
     let mut at = offset / PAGE64;
     while let Some(index) = file.content.next_page(at) {

@@ -704,6 +704,7 @@ impl<M: Memory> Server for Tmpfs<M> {
     }
 
     fn tick(&mut self, cx: &mut Context) {
+        cx.wake(crate::data::FILLING);
         self.fall(cx);
         if let (true, Some(end)) = (self.ended, self.end) {
             end();
@@ -884,7 +885,7 @@ impl<M: Memory> Server for Tmpfs<M> {
         mode: u64,
         offset: u64,
         length: u64,
-    ) -> Answer<()> {
+    ) -> Answer<u64> {
         self.allocate_file(cx, handle.node, mode, offset, length)
     }
 }

@@ -116,6 +116,20 @@ fn read_at(b: &mut Fs, badge: u64, at: u64, length: usize) -> Vec<u8> {
     answer.bytes().to_vec()
 }
 
+/// fallocate as programs do it: in how many requests.
+fn allocate(b: &mut Fs, badge: u64, (mode, mut at, mut left): (u64, u64, u64)) -> u32 {
+    for asked in 1.. {
+        let answer = b.call(badge, &[fs::ALLOCATE, mode, at, left], b"", 0);
+        let [result, done, ..] = answer.unwrap().words;
+        assert!(result == 0 && done > 0 && done <= left, "{result} {done}");
+        (at, left) = (at + done, left - done);
+        if left == 0 {
+            return asked;
+        }
+    }
+    0
+}
+
 fn put(b: &mut Fs, path: &[u8], bytes: &[u8]) {
     let f = create(b, path);
     assert_eq!(write_at(b, f, POSITION, bytes), bytes.len() as i64);
@@ -866,8 +880,32 @@ fn old_content_never_shows() {
     assert_eq!(write_at(&mut b, h, 0, &vec![9; length]), length as i64);
     assert_eq!(b.result(h, &[fs::TRUNCATE, 0], b""), 0);
     assert!(b.server.pool.memory().populated < 1200 + 64);
-    assert_eq!(b.result(h, &[fs::ALLOCATE, 0, 0, length as u64], b""), 0);
+    assert_eq!(allocate(&mut b, h, (0, 0, length as u64)), 12);
     assert!(read_at(&mut b, h, 0, length).iter().all(|&x| x == 0));
+}
+
+/// Others wait for no more than some pages of a reservation, or of a hole that is punched.
+#[test]
+fn long_reservations_are_done_in_pieces() {
+    const P: u64 = PAGE as u64;
+    let mut b = with_archive(Vec::new(), 4096, 4096);
+    let f = create(&mut b, b"f");
+    assert_eq!(allocate(&mut b, f, (0, 12, 1000 * P)), 4);
+    let status = stat(&mut b, b"f").unwrap();
+    assert_eq!((status.size(), status.blocks()), (1000 * P + 12, 1001 * 8));
+    // What is there need not be made, and is looked over in pieces as well.
+    assert_eq!(allocate(&mut b, f, (1, 0, 1001 * P)), 4);
+    assert_eq!(allocate(&mut b, f, (1, 3000 * P, P)), 1);
+    // Only pages count for a hole.
+    assert_eq!(allocate(&mut b, f, (3, 1, 1 << 40)), 4);
+    let status = stat(&mut b, b"f").unwrap();
+    assert_eq!((status.size(), status.blocks()), (1000 * P + 12, 8));
+    assert_eq!(allocate(&mut b, f, (3, 0, 1 << 40)), 1);
+    assert_eq!(stat(&mut b, b"f").unwrap().blocks(), 0);
+    // What does not fit as a whole is not begun.
+    let much = [fs::ALLOCATE, 0, 0, 4097 * P];
+    assert_eq!(b.result(f, &much, b""), -ENOSPC);
+    assert_eq!(stat(&mut b, b"f").unwrap().blocks(), 0);
 }
 
 /// Random writes, cuts and holes agree with a plain vector.
@@ -1240,6 +1278,36 @@ fn readers_of_frames_hear_of_every_change() {
     // Who may not read may not see the page either.
     let writer = b.open(b"f", o::WRONLY, 0).unwrap();
     assert_eq!(b.result(writer, &[fs::FRAMES], b""), -EBADF);
+}
+
+/// A file that becomes much longer where programs may write already gets its pages in pieces.
+#[test]
+fn others_are_served_while_a_mapped_file_grows() {
+    const P: u64 = PAGE as u64;
+    let mut b = with_archive(Vec::new(), 4096, 4096);
+    let (f, g) = (create(&mut b, b"f"), create(&mut b, b"g"));
+    let growing: [(&[u64], &[u8]); 3] = [
+        (&[fs::TRUNCATE, 300 * P], b""),
+        (&[fs::ALLOCATE, 0, 600 * P, 1], b""),
+        (&[fs::WRITE, 900 * P], b"x"),
+    ];
+    assert_eq!(b.result(f, &[fs::MMAP, 0, 1000 * P, 1], b""), 1);
+    for (already, (words, data)) in (0..).map(|n| n * 300).zip(growing) {
+        let before = stat(&mut b, b"f").unwrap().size();
+        let token = b.send(f, words, data, 0);
+        let mut pauses = 0;
+        while b.answer(token).is_none() {
+            assert_eq!(stat(&mut b, b"f").unwrap().size(), before);
+            assert_eq!(write_at(&mut b, g, 0, b"meanwhile"), 9);
+            pauses += 1;
+            let pages = stat(&mut b, b"f").unwrap().blocks() / 8;
+            assert!(pages <= already + 1 + 64 * pauses, "{pages} {pauses}");
+            b.time_out();
+        }
+        assert!((4..6).contains(&pauses), "{pauses}");
+    }
+    let status = stat(&mut b, b"f").unwrap();
+    assert_eq!((status.size(), status.blocks()), (900 * P + 1, 901 * 8));
 }
 
 #[test]

@@ -746,9 +746,14 @@ pub fn fallocate(f: &mut Frame) -> Result<u64> {
     if file.mode & fs::s::IFMT == fs::s::IFSOCK {
         return Err(ENODEV);
     }
-    Request::new(&[fs::ALLOCATE, f.arg(1) & 0xffff_ffff, f.arg(2), f.arg(3)])
-        .call(file.slot())
-        .map(|_| 0)
+    let (mode, mut offset, mut left) = (f.arg(1) & 0xffff_ffff, f.arg(2), f.arg(3));
+    loop {
+        let [_, done, ..] = Request::new(&[fs::ALLOCATE, mode, offset, left]).call(file.slot())?;
+        if done == 0 || done >= left {
+            return Ok(0);
+        }
+        (offset, left) = (offset + done, left - done);
+    }
 }
 
 fn sync_file(argument: u64, data_only: u64) -> Result<u64> {
