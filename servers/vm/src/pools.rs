@@ -93,11 +93,15 @@ impl<N: Nucleus> Vm<N> {
             .get(kind as usize)
             .filter(|&&free| free != 0)
             .ok_or(EINVAL)?;
-        if self.fill_pool_above(kind, 2 * free, floor) {
-            Ok(0)
-        } else {
-            Err(ENOMEM)
+        if !self.fill_pool_above(kind, 2 * free, floor) {
+            return Err(ENOMEM);
         }
+        if kind == pool::THREAD {
+            // Each may come to wait for a mutex of its own (FUTEX_LOCK_PI), which it makes without asking anybody.
+            let (_, threads, _) = self.nucleus.pool_info(kind).map_err(|_| ENOMEM)?;
+            self.fill_pool_above(pool::SEMAPHORE, threads, floor);
+        }
+        Ok(0)
     }
 
     /// The same for a component, which pays for it out of its own limit: nobody can take what all others need.

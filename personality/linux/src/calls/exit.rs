@@ -41,6 +41,8 @@ pub fn exit(f: &mut Frame) -> Result<u64> {
 pub fn leave(code: u64) -> ! {
     let area = area();
     let process = process();
+    // As long as others find the thread: who meets it in a word and does not find it any more must find another word then.
+    futex::release_robust_list();
     let mut state = process.state();
     let last = state.threads.len() <= 1;
     if !last {
@@ -52,7 +54,6 @@ pub fn leave(code: u64) -> ! {
             .push((area.me, area.peer.nucleus.load(Ordering::Relaxed)));
     }
     drop(state);
-    futex::release_robust_list();
     if last {
         end(code << 8);
     }

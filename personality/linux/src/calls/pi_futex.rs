@@ -7,9 +7,12 @@
 //! While a mutex is being given back the word names [`NOBODY`], so that whoever comes meanwhile waits in the nucleus's queue; who gets it writes its own id.
 
 use super::futex::own_id;
-use crate::errno::{Result, EAGAIN, EDEADLK, ENOMEM, EPERM, ESRCH, ETIMEDOUT, RESTART_ALWAYS};
+use crate::errno::{
+    Errno, Result, EAGAIN, EDEADLK, EMFILE, ENOMEM, EPERM, ESRCH, ETIMEDOUT, RESTART_ALWAYS,
+};
 use crate::machine::area::{area, process};
 use crate::machine::{gate, user};
+use crate::path::grow_room;
 use crate::signal::deliver;
 use cairn_abi::layout::linux_slot;
 use cairn_abi::service::{current, semaphore, AUTO};
@@ -49,15 +52,26 @@ pub fn lock(address: u64, deadline: Option<u64>, wait: bool) -> Result<u64> {
         match owner {
             Some((of, thread)) if of == word & LOCK_OWNER => {
                 if user::compare_exchange(address, word, word | LOCK_WAITERS)? == word {
-                    let slot = make_mutex(thread)?;
-                    futexes.join(address, slot);
-                    break slot;
+                    match make_mutex(thread) {
+                        Ok(slot) => {
+                            futexes.join(address, slot);
+                            break slot;
+                        }
+                        Err(EMFILE) => {
+                            drop(futexes);
+                            grow_room().map_err(|_| ENOMEM)?;
+                        }
+                        Err(error) => ended(error, address, word | LOCK_WAITERS)?,
+                    }
                 }
             }
             // Threads come before futexes in the order of locks.
             _ => {
                 drop(futexes);
-                owner = Some((word & LOCK_OWNER, nucleus_thread(word & LOCK_OWNER)?));
+                match nucleus_thread(word & LOCK_OWNER) {
+                    Ok(thread) => owner = Some((word & LOCK_OWNER, thread)),
+                    Err(error) => ended(error, address, word)?,
+                }
             }
         }
     };
@@ -78,6 +92,14 @@ pub fn lock(address: u64, deadline: Option<u64>, wait: bool) -> Result<u64> {
         gate::close(slot);
     }
     result
+}
+
+/// The owner that the word named could not be found. If it has ended and left word of that (a robust mutex), or has given the mutex back before, it is looked at again.
+fn ended(error: Errno, address: u64, word: u32) -> Result<()> {
+    if error == ESRCH && user::word(address)? != word {
+        return Ok(());
+    }
+    Err(error)
 }
 
 /// P of the nucleus's mutex → whether the owner before died.
@@ -125,13 +147,14 @@ fn replace(address: u64, new: impl Fn(u32) -> Option<u32>) -> Result<()> {
     Ok(())
 }
 
-/// A mutex of the nucleus that this thread of the process owns.
+/// A mutex of the nucleus that this thread of the process owns. EMFILE: the portal table has no room.
 fn make_mutex(thread: u32) -> Result<u32> {
     let words = [0, semaphore::MUTEX, AUTO, thread as u64];
     match gate::service(linux_slot::CURRENT, current::SEMAPHORE_CREATE, &words) {
         Ok(words) => Ok(words[0] as u32),
         // It ended a moment ago.
         Err(Error::BadArgument) => Err(ESRCH),
+        Err(Error::NoSlot) => Err(EMFILE),
         Err(_) => Err(ENOMEM),
     }
 }

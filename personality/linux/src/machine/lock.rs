@@ -7,8 +7,10 @@ use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicU32, Ordering};
 
-/// How long a thread that met a held lock again and again sleeps, in ns.
+/// Tries before a thread sleeps after each further one: 20 µs, then twice as long each time up to 20 ms. However many wait, most of the time is the holder's.
+const TRIES: u32 = 256;
 const NAP: u64 = 20_000;
+const LONGEST_NAP: u64 = 1000 * NAP;
 
 const FREE: u32 = 0;
 const HELD: u32 = 1;
@@ -63,12 +65,13 @@ impl<T> Lock<T> {
     #[cold]
     #[inline(never)]
     fn wait(&self) {
-        let mut tries = 0u32;
+        let (mut tries, mut nap) = (0u32, NAP);
         while !self.take() {
             tries += 1;
-            if tries.is_multiple_of(256) {
+            if tries >= TRIES {
                 // Who holds it may be less important and ready: it must get the processor.
-                gate::nap(NAP);
+                gate::nap(nap);
+                nap = LONGEST_NAP.min(2 * nap);
             } else if tries.is_multiple_of(16) {
                 gate::yield_core();
             }
