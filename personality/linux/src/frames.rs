@@ -97,6 +97,12 @@ impl Frames {
         self.born.load(Relaxed) == FORKS.load(Relaxed)
     }
 
+    /// The handle is more than a name and a position from now on (an owner was named), so nobody else gets it.
+    pub fn grow_old(&self) {
+        self.born
+            .store(FORKS.load(Relaxed).wrapping_sub(1), Relaxed);
+    }
+
     fn give_up(&self) {
         self.base.store(0, Relaxed);
         self.reads.store(NEVER, Relaxed);

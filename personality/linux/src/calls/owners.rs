@@ -68,6 +68,7 @@ fn set(fd: u64, file: &OpenFile, kind: Owner, id: u32) -> Result<u64> {
         id => kind.word() << OWNER_SHIFT | u64::from(id),
     };
     file.signals.owner.store(owner, Ordering::Relaxed);
+    file.frames.grow_old();
     begin(fd, file)
 }
 
@@ -77,6 +78,7 @@ pub fn set_signal(fd: u64, file: &OpenFile, signal: u64) -> Result<u64> {
         return Err(EINVAL);
     }
     file.signals.signal.store(signal as u32, Ordering::Relaxed);
+    file.frames.grow_old();
     begin(fd, file)
 }
 
