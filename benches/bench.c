@@ -1110,62 +1110,6 @@ static void file_exec_dynamic(void) {
     chdir("/");
 }
 
-/* ---- timers ---- */
-
-/* Lateness of a 1 ms absolute sleep at SCHED_FIFO: median, 99 %, maximum instead of median, minimum, maximum. */
-static void timer_late(int background) {
-    enum { SAMPLES = 500 };
-    static uint64_t late[SAMPLES];
-    struct sched_param parameter = {.sched_priority = 50};
-    pid_t load = 0;
-    if (background) {
-        load = fork();
-        if (load == 0) {
-            for (;;) {
-                pid_t pid = fork();
-                if (pid == 0) {
-                    _exit(0);
-                }
-                waitpid(pid, NULL, 0);
-            }
-        }
-    }
-    if (sched_setscheduler(0, SCHED_FIFO, &parameter) < 0) {
-        refuse("sched_setscheduler");
-    }
-    struct timespec next, now;
-    clock_gettime(CLOCK_MONOTONIC, &next);
-    for (int i = 0; i < SAMPLES && !refused; i++) {
-        next.tv_nsec += 1000000;
-        if (next.tv_nsec >= 1000000000) {
-            next.tv_nsec -= 1000000000;
-            next.tv_sec++;
-        }
-        if ((errno = clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &next, NULL)) != 0) {
-            refuse("clock_nanosleep");
-            break;
-        }
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        late[i] = (uint64_t)(now.tv_sec - next.tv_sec) * 1000000000 + (uint64_t)(now.tv_nsec - next.tv_nsec);
-    }
-    parameter.sched_priority = 0;
-    sched_setscheduler(0, SCHED_OTHER, &parameter);
-    if (load > 0) {
-        kill(load, SIGKILL);
-        waitpid(load, NULL, 0);
-    }
-    if (refused) {
-        report(late, 1);
-        return;
-    }
-    qsort(late, SAMPLES, sizeof *late, by_value);
-    printf("%s %llu %llu %llu\n", name, (unsigned long long)late[SAMPLES / 2], (unsigned long long)late[SAMPLES * 99 / 100],
-           (unsigned long long)late[SAMPLES - 1]);
-    fflush(stdout);
-}
-static void timer_idle(void) { timer_late(0); }
-static void timer_fork(void) { timer_late(1); }
-
 /* ---- the list ---- */
 
 struct operation {
@@ -1216,15 +1160,12 @@ static const struct operation operations[] = {
     {"tmpfs-creat-close-unlink", file_create_unlink},
     {"tmpfs-mapped-touch", file_mapped_touch},
     {"tmpfs-cp-8m", file_copy_8m},
-    {"timer-idle", timer_idle},
-    {"timer-fork", timer_fork},
     // Last: a process that had so many files has more memory of its own, which its forks pay for.
     {"epoll-wait-1-of-10", ready_wait_10},
     {"epoll-wait-1-of-100", ready_wait_100},
     {"epoll-wait-1-of-10000", ready_wait_10000},
     {"epoll-add-del", ready_change},
     {"poll-1-of-100", ready_poll_100},
-    // At the end: a closed connection leaves a timer for a minute, and timer-idle is about a machine without others.
     {"tcp-loopback-64", message_tcp},
     {"udp-echo", message_udp},
 };

@@ -32,6 +32,12 @@ const PROGRAM: &str = "/bin/bench";
 const MEMORY_MIB: u64 = 256;
 /// How the names of operations on a disk begin.
 const ON_DISK: &str = "ext4-";
+/// And those of a real-time program's lateness, which have a program and a machine of their own, with room for a load of 1,000 threads.
+const TIMER: &str = "timer-";
+const TIMER_PROGRAM: &str = "/bin/lateness";
+const TIMER_MEMORY: &str = "1G";
+/// Samples of each such row: where one is asked for by name, and in a whole run.
+const SAMPLES: [&str; 2] = ["10000", "1000"];
 /// For the whole program on one system: deterministic mode is slow on a small host.
 const LIMIT: Duration = Duration::from_secs(1800);
 
@@ -63,6 +69,17 @@ impl Figures {
     fn median(&self, name: &str) -> Option<u64> {
         match self.by_name.get(name) {
             Some(Figure::Measured { median, .. }) => Some(*median),
+            _ => None,
+        }
+    }
+
+    /// What a budget of this name is about: a median or, with `:99` and `:max`, the 99th percentile and the greatest of a row of [`TIMER`].
+    fn judged(&self, budget: &str) -> Option<u64> {
+        let (name, which) = budget.split_once(':').unwrap_or((budget, ""));
+        match (self.by_name.get(name)?, which) {
+            (Figure::Measured { median, .. }, "") => Some(*median),
+            (Figure::Measured { min, .. }, "99") => Some(*min),
+            (Figure::Measured { max, .. }, "max") => Some(*max),
             _ => None,
         }
     }
@@ -115,11 +132,8 @@ pub fn bench(arguments: &cli::Bench) -> Result<u8> {
         return founding::bench(arguments);
     }
     let place = Place::open(arguments)?;
-    let source = places::root().join("benches/bench.c");
     let (budgets, goals) = budgets()?;
-    let named =
-        fs::read_to_string(&source).with_context(|| format!("cannot read {}", source.display()))?;
-    may_be_there(&arguments.operations, &named, &budgets)?;
+    may_be_there(&arguments.operations, &sources()?, &budgets)?;
     let mut cairn = Figures::default();
     let mut linux = Figures::default();
     for system in arguments
@@ -159,9 +173,29 @@ fn figures_of(system: System, operations: &[String]) -> Result<Figures> {
         second: PROGRAM.to_string(),
     }];
     let mut figures = Figures::default();
-    if operations.iter().any(|o| !o.starts_with(ON_DISK)) || operations.is_empty() {
+    let elsewhere = |o: &String| o.starts_with(ON_DISK) || o.starts_with(TIMER);
+    if operations.is_empty() || !operations.iter().all(elsewhere) {
         let machine = machine(system, &add);
-        measure(&mut figures, &machine, &[], operations)?;
+        measure(&mut figures, &machine, &[PROGRAM], operations)?;
+    }
+    if figures.failure.is_none() && is_wanted_at_all(TIMER, operations) {
+        let binary = places::build().join("tests/lateness");
+        compile("gcc", &places::root().join("benches/lateness.c"), &binary)?;
+        let program = Pair {
+            first: binary.display().to_string(),
+            second: TIMER_PROGRAM.to_string(),
+        };
+        let machine = Machine {
+            mem: Some(TIMER_MEMORY.to_string()),
+            ..machine(system, &[program])
+        };
+        let samples = SAMPLES[usize::from(operations.is_empty())];
+        measure(
+            &mut figures,
+            &machine,
+            &[TIMER_PROGRAM, samples],
+            operations,
+        )?;
     }
     if figures.failure.is_none() && is_wanted_on_disk(operations) {
         let shape = Shape {
@@ -171,14 +205,14 @@ fn figures_of(system: System, operations: &[String]) -> Result<Figures> {
         let scratch = Scratch::ext4(&shape)?;
         let add = [add, dynamic_program()?].concat();
         let machine = scratch.attached_to(machine(system, &add));
-        measure(&mut figures, &machine, &["--disk", disk::PLACE], operations)?;
+        let first = [PROGRAM, "--disk", disk::PLACE];
+        measure(&mut figures, &machine, &first, operations)?;
     }
     Ok(figures)
 }
 
 /// Why there can be no such operations, if so: for who only names them.
 pub fn nothing_begins_so(operations: &[String]) -> Option<String> {
-    let named = |file: &str| fs::read_to_string(places::root().join(file)).unwrap_or_default();
     let known = match operations.split_first() {
         Some((first, rest)) if first == nucleus::WORD => nucleus::may_be_there(rest),
         Some((first, []))
@@ -186,10 +220,19 @@ pub fn nothing_begins_so(operations: &[String]) -> Option<String> {
         {
             Ok(())
         }
-        _ => budgets()
-            .and_then(|(budgets, _)| may_be_there(operations, &named("benches/bench.c"), &budgets)),
+        _ => budgets().and_then(|(budgets, _)| may_be_there(operations, &sources()?, &budgets)),
     };
     known.err().map(|error| error.to_string())
+}
+
+/// The texts in which the operations' names stand, the loads beside which timers are measured with the row's name.
+fn sources() -> Result<String> {
+    let read = |name: &str| {
+        let path = places::root().join(name);
+        fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
+    };
+    let loads = read("benches/lateness.c")?.replace("{\"", &format!("{{\"{TIMER}"));
+    Ok([read("benches/bench.c")?, loads].concat())
 }
 
 /// benches/dynamic.c, linked to find its interpreter and C library in the folder that it is started in, with this machine's of these.
@@ -261,12 +304,18 @@ fn machine(system: System, add: &[Pair]) -> Machine {
     }
 }
 
+/// Is any operation asked for whose name begins so?
+fn is_wanted_at_all(beginning: &str, operations: &[String]) -> bool {
+    let related = |o: &String| o.starts_with(beginning) || beginning.starts_with(o.as_str());
+    operations.is_empty() || operations.iter().any(related)
+}
+
 /// Are operations on a disk asked for? Only by their names: without any the others are meant.
 fn is_wanted_on_disk(operations: &[String]) -> bool {
     operations.iter().any(|o| o.starts_with(ON_DISK))
 }
 
-/// Run the program on one system; `first`: arguments before the operations' names.
+/// Run a program on one system; `first`: it and its arguments before the operations' names.
 fn measure(
     figures: &mut Figures,
     machine: &Machine,
@@ -285,7 +334,7 @@ fn measure(
             return Ok(());
         }
     };
-    let wanted = |name: &str| first.is_empty() && is_wanted(name, operations);
+    let wanted = |name: &str| first == [PROGRAM] && is_wanted(name, operations);
     if wanted("boot") {
         figures.add("boot", one(guest.boot_ticks));
     }
@@ -295,8 +344,7 @@ fn measure(
             Err(why) => figures.add("memory", Figure::Unsupported(why)),
         }
     }
-    let mut argv = vec![PROGRAM.as_bytes().to_vec()];
-    argv.extend(first.iter().map(|o| o.as_bytes().to_vec()));
+    let mut argv: Vec<Vec<u8>> = first.iter().map(|o| o.as_bytes().to_vec()).collect();
     argv.extend(operations.iter().map(|o| o.as_bytes().to_vec()));
     let mut step = progress::Step::begin(&format!("measuring {name} (some minutes)"));
     let mut partial = Vec::new();
@@ -469,7 +517,9 @@ fn as_text(cairn: &Figures, linux: &Figures, budgets: &Budgets, goals: &Budgets)
         WORK[2],
         WORK[3]
     );
-    for name in names(cairn, linux) {
+    let all = names(cairn, linux);
+    let (timers, operations): (Vec<&str>, _) = all.iter().partition(|n| n.starts_with(TIMER));
+    for name in operations {
         let cell = |figures: &Figures| match figures.by_name.get(name) {
             Some(Figure::Measured { median, .. }) => grouped(*median),
             Some(Figure::Unsupported(_)) => "no".to_string(),
@@ -501,9 +551,59 @@ fn as_text(cairn: &Figures, linux: &Figures, budgets: &Budgets, goals: &Budgets)
         text.push_str(line.trim_end());
         text.push('\n');
     }
-    text.push_str("Median of several batches. ratio: how many times Cairn is better; !: over the budget; *: over a goal that is not reached yet. boot: instructions to the first process; memory: KiB in use then.\nRight of the bar, for one operation on Cairn: entries into the nucleus (calls that end in the personality are none), switches of address space, single TLB invalidations, bytes copied between spaces.\n");
+    if all.len() == timers.len() {
+        text.clear();
+    } else {
+        text.push_str(NOTE);
+    }
+    if !timers.is_empty() {
+        text.push_str(&lateness(cairn, linux, &timers, budgets, goals));
+    }
     text
 }
+
+/// The rows of [`TIMER`], with their tails.
+fn lateness(
+    cairn: &Figures,
+    linux: &Figures,
+    names: &[&str],
+    budgets: &Budgets,
+    goals: &Budgets,
+) -> String {
+    const KINDS: [&str; 3] = ["", ":99", ":max"];
+    let mut text = format!("{:<26} {:>26} {:>34}\n", "late by", "Cairn", "Linux (lean)");
+    text.push_str(&format!("{:<26}", "guest instructions"));
+    for kind in ["median", "99 %", "greatest"].repeat(2) {
+        text.push_str(&format!(" {kind:>11}"));
+    }
+    text.push('\n');
+    for name in names {
+        text.push_str(&format!("{name:<26}"));
+        for (figures, judged) in [(cairn, true), (linux, false)] {
+            for kind in KINDS {
+                let key = format!("{name}{kind}");
+                let over = |all: &Budgets, figure| all.get(&key).is_some_and(|most| figure > *most);
+                let cell = match figures.judged(&key) {
+                    Some(figure) if judged && over(budgets, figure) => {
+                        format!("{}!", grouped(figure))
+                    }
+                    Some(figure) if judged && over(goals, figure) => {
+                        format!("{}*", grouped(figure))
+                    }
+                    Some(figure) => grouped(figure),
+                    None if figures.by_name.contains_key(*name) => "no".to_string(),
+                    None => "-".to_string(),
+                };
+                text.push_str(&format!(" {cell:>11}"));
+            }
+        }
+        text.push('\n');
+    }
+    text.push_str("From the time that a program of SCHED_FIFO asked for until it has read the clock, beside each load. !: over the budget; *: over a goal that is not reached yet.\n");
+    text
+}
+
+const NOTE: &str = "Median of several batches. ratio: how many times Cairn is better; !: over the budget; *: over a goal that is not reached yet. boot: instructions to the first process; memory: KiB in use then.\nRight of the bar, for one operation on Cairn: entries into the nucleus (calls that end in the personality are none), switches of address space, single TLB invalidations, bytes copied between spaces.\n";
 
 fn as_json(cairn: &Figures, linux: &Figures, budgets: &BTreeMap<String, u64>) -> Result<String> {
     let figure = |figures: &Figures, name: &str| match figures.by_name.get(name) {
@@ -576,7 +676,7 @@ fn check(cairn: &Figures, budgets: &BTreeMap<String, u64>, operations: &[String]
         if no_disk || !is_wanted(name, operations) {
             continue;
         }
-        if let Some(why) = beyond(name, cairn.median(name), *budget) {
+        if let Some(why) = beyond(name, cairn.judged(name), *budget) {
             eprintln!("cairn: {why}");
             failed = true;
         }
