@@ -96,12 +96,18 @@ impl<N: Nucleus> Vm<N> {
         if !self.fill_pool_above(kind, 2 * free, floor) {
             return Err(ENOMEM);
         }
-        if kind == pool::THREAD {
-            // Each may come to wait for a mutex of its own (FUTEX_LOCK_PI), which it makes without asking anybody.
-            let (_, threads, _) = self.nucleus.pool_info(kind).map_err(|_| ENOMEM)?;
-            self.fill_pool_above(pool::SEMAPHORE, threads, floor);
-        }
         Ok(0)
+    }
+
+    /// The same for a program that makes mutexes (FUTEX_LOCK_PI): threads wait for one each, so there need not be more than two for each thread that may be.
+    pub(crate) fn more_semaphores(&mut self) -> Result<u64, Errno> {
+        let mut capacity = |kind| self.nucleus.pool_info(kind).map_err(|_| ENOMEM);
+        let (_, threads, _) = capacity(pool::THREAD)?;
+        let (_, semaphores, _) = capacity(pool::SEMAPHORE)?;
+        if semaphores > 2 * threads + POOL_FREE[pool::SEMAPHORE as usize] {
+            return Err(ENOMEM);
+        }
+        self.more_objects(pool::SEMAPHORE)
     }
 
     /// The same for a component, which pays for it out of its own limit: nobody can take what all others need.

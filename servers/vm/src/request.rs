@@ -6,6 +6,7 @@ use crate::mapping::Backing;
 use crate::nucleus::{Answer, Nucleus};
 use crate::region::{Region, ANONYMOUS};
 use crate::space::{Errno, Vm};
+use cairn_abi::service::memory::pool;
 use cairn_abi::{layout, pulse, received, Id};
 use cairn_idl::errno::*;
 use cairn_idl::vm::{
@@ -172,6 +173,9 @@ impl<N: Nucleus> Vm<N> {
             vm::GROW_TABLE if w[1] == 0 => self.grow_table(r.sender),
             vm::MORE_OBJECTS if r.badge != BADGE_CONTROL && self.is_native(r.sender) => {
                 self.more_objects_for(r.sender, w[1])
+            }
+            vm::MORE_OBJECTS if r.badge != BADGE_CONTROL && w[1] == pool::SEMAPHORE => {
+                self.more_semaphores()
             }
             vm::CREATE..=vm::LIMIT
             | vm::DEVICE_INTO

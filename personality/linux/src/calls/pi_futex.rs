@@ -8,16 +8,20 @@
 
 use super::futex::own_id;
 use crate::errno::{
-    Errno, Result, EAGAIN, EDEADLK, EMFILE, ENOMEM, EPERM, ESRCH, ETIMEDOUT, RESTART_ALWAYS,
+    Errno, Result, EAGAIN, EDEADLK, EMFILE, ENOBUFS, ENOMEM, EPERM, ESRCH, ETIMEDOUT,
+    RESTART_ALWAYS,
 };
 use crate::machine::area::{area, process};
+use crate::machine::request::Request;
 use crate::machine::{gate, user};
 use crate::path::grow_room;
 use crate::signal::deliver;
 use cairn_abi::layout::linux_slot;
+use cairn_abi::service::memory::pool;
 use cairn_abi::service::{current, semaphore, AUTO};
 use cairn_abi::Error;
 use cairn_idl::proc::{LOCK_OWNER, LOCK_OWNER_DIED, LOCK_WAITERS};
+use cairn_idl::vm;
 use core::sync::atomic::Ordering;
 
 /// No thread has this id. (All ones is a C library's sign of a mutex that cannot be recovered.)
@@ -57,9 +61,9 @@ pub fn lock(address: u64, deadline: Option<u64>, wait: bool) -> Result<u64> {
                             futexes.join(address, slot);
                             break slot;
                         }
-                        Err(EMFILE) => {
+                        Err(error @ (EMFILE | ENOBUFS)) => {
                             drop(futexes);
-                            grow_room().map_err(|_| ENOMEM)?;
+                            make_room(error)?;
                         }
                         Err(error) => ended(error, address, word | LOCK_WAITERS)?,
                     }
@@ -147,7 +151,18 @@ fn replace(address: u64, new: impl Fn(u32) -> Option<u32>) -> Result<()> {
     Ok(())
 }
 
-/// A mutex of the nucleus that this thread of the process owns. EMFILE: the portal table has no room.
+/// For another mutex: in the portal table, or (ENOBUFS) in the nucleus.
+fn make_room(missing: Errno) -> Result<()> {
+    let made = match missing {
+        EMFILE => grow_room(),
+        _ => Request::new(&[vm::MORE_OBJECTS, pool::SEMAPHORE])
+            .call(linux_slot::VM)
+            .map(|_| ()),
+    };
+    made.map_err(|_| ENOMEM)
+}
+
+/// A mutex of the nucleus that this thread of the process owns. EMFILE, ENOBUFS: there is [no room](make_room).
 fn make_mutex(thread: u32) -> Result<u32> {
     let words = [0, semaphore::MUTEX, AUTO, thread as u64];
     match gate::service(linux_slot::CURRENT, current::SEMAPHORE_CREATE, &words) {
@@ -155,6 +170,7 @@ fn make_mutex(thread: u32) -> Result<u32> {
         // It ended a moment ago.
         Err(Error::BadArgument) => Err(ESRCH),
         Err(Error::NoSlot) => Err(EMFILE),
+        Err(Error::NoMemory) => Err(ENOBUFS),
         Err(_) => Err(ENOMEM),
     }
 }

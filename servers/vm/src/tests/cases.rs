@@ -3,6 +3,7 @@
 use super::*;
 use crate::pages::{Chunk, CHUNK};
 use cairn_abi::layout::{ARCHIVE, LINUX_TOP, PERSONALITY, PERSONALITY_HEAP, USER_TOP};
+use cairn_abi::service::memory::pool;
 use cairn_idl::errno::*;
 use cairn_idl::vm::{advice, flags, prot};
 
@@ -1306,6 +1307,34 @@ fn objects_are_paid_for_by_the_component_that_asks() {
     assert_eq!(w.call(native, &[vm::MORE_OBJECTS, 4]), -ENOMEM);
     w.destroy(native);
     w.destroy(other);
+    w.audit();
+}
+
+#[test]
+fn programs_get_semaphores_by_the_number_of_threads() {
+    let mut w = World::new(4096);
+    let a = w.create();
+    let more = [vm::MORE_OBJECTS, pool::SEMAPHORE];
+    let mut got = 0;
+    loop {
+        let (used, capacity) = &mut w.vm.nucleus.pools[pool::SEMAPHORE as usize];
+        *used = *capacity;
+        match w.call(a, &more) {
+            0 => got += 1,
+            error => break assert_eq!(error, -ENOMEM),
+        }
+        assert!(got < 1000);
+    }
+    let [(_, threads), (_, semaphores)] =
+        [pool::THREAD, pool::SEMAPHORE].map(|kind| w.vm.nucleus.pools[kind as usize]);
+    assert!(
+        got > 0 && semaphores > 2 * threads,
+        "{got} {semaphores} {threads}"
+    );
+    // More threads, more semaphores.
+    w.vm.nucleus.pools[pool::THREAD as usize].1 += 10_000;
+    assert_eq!(w.call(a, &more), 0);
+    w.destroy(a);
     w.audit();
 }
 
