@@ -33,6 +33,8 @@ pub fn lock(address: u64, deadline: Option<u64>, wait: bool) -> Result<u64> {
     own_id(area());
     let mut owner = None;
     let slot = loop {
+        // (Locks have an order: this one comes before that of futexes.)
+        let capacity = process().state().capacity;
         let mut futexes = process().futexes.lock();
         let word = user::word(address)?;
         if word & LOCK_OWNER == tid {
@@ -63,7 +65,7 @@ pub fn lock(address: u64, deadline: Option<u64>, wait: bool) -> Result<u64> {
                         }
                         Err(error @ (EMFILE | ENOBUFS)) => {
                             drop(futexes);
-                            make_room(error)?;
+                            make_room(error, capacity)?;
                         }
                         Err(error) => ended(error, address, word | LOCK_WAITERS)?,
                     }
@@ -151,9 +153,11 @@ fn replace(address: u64, new: impl Fn(u32) -> Option<u32>) -> Result<()> {
     Ok(())
 }
 
-/// For another mutex: in the portal table, or (ENOBUFS) in the nucleus.
-fn make_room(missing: Errno) -> Result<()> {
+/// For another mutex: in the portal table, unless it is larger meanwhile than it was (of many threads that find it full one has it grow), or (ENOBUFS) in the
+/// nucleus.
+fn make_room(missing: Errno, capacity: u32) -> Result<()> {
     let made = match missing {
+        EMFILE if process().state().capacity != capacity => Ok(()),
         EMFILE => grow_room(),
         _ => Request::new(&[vm::MORE_OBJECTS, pool::SEMAPHORE])
             .call(linux_slot::VM)
