@@ -187,7 +187,9 @@ impl<A: Arch> Kernel<A> {
         ];
         if self.threads[t].registers.rsi == receive::RESUME {
             self.threads[caller].server = Some(t);
-            self.threads[t].client = Some(caller);
+            let server = &mut self.threads[t];
+            server.client = Some(caller);
+            server.behalf = u8::MAX;
             self.refresh(t);
         }
         self.answers(t, &told);

@@ -214,7 +214,7 @@ fn threads(k: &Kernel<Sim>, places: &BTreeMap<ThreadRef, Place>) {
                 thread.state
             );
         }
-        if thread.state == State::Receiving {
+        if thread.state == State::Receiving || thread.client.is_some() {
             assert_eq!(thread.behalf, u8::MAX);
         }
         if let Some(client) = thread.client {
