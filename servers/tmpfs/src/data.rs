@@ -27,7 +27,7 @@ const DAY: i64 = 24 * 60 * 60;
 /// Most pages that one request reserves, or takes from a hole that is punched: half a millisecond.
 pub(crate) const ALLOCATED_AT_ONCE: u64 = 256;
 
-/// Most holes of a growing file that are filled at a time, and the pause between, in ns, for which others have the server.
+/// Most holes of a file that is mapped, or grows where it is, that are filled at a time, and the pause between, in ns, for which others have the server.
 pub(crate) const FILLED_AT_ONCE: u64 = 64;
 const FILL_PAUSE: u64 = 100_000;
 /// What requests wait for whose file has more holes.
@@ -196,27 +196,35 @@ pub(crate) fn new_page<M: Memory>(pool: &mut Pool<M>, cx: &mut Context) -> Answe
     })
 }
 
-/// Pages for all holes in a range; on failure those that were made stay (they are zero). Memory objects do not know of them yet.
+/// Pages in place of the holes in `from..to`, of which no more than `most` at a time: then others are served, and the request is made again. On failure, or if
+/// it never is, those that were made stay (they are zero). Memory objects do not know of them yet.
 fn fill_holes<M: Memory>(
     file: &mut File,
     pool: &mut Pool<M>,
     cx: &mut Context,
-    from: u64,
-    to: u64,
+    (from, to): (u64, u64),
+    most: u64,
 ) -> Answer<()> {
     let mut index = file.content.next_hole(from);
+    let mut filled = 0;
     while index < to {
+        if filled == most {
+            let now = cx.transport.monotonic();
+            cx.wake_by(now + FILL_PAUSE);
+            return Err(Failure::Wait(FILLING));
+        }
         let (page, zero) = new_page(pool, cx)?;
         if !zero {
             pool.bytes_mut(page, 0, PAGE).fill(0);
         }
         file.content.set(index, page);
+        filled += 1;
         index = file.content.next_hole(index);
     }
     Ok(())
 }
 
-/// A file of `old` bytes is about to be `size` long: where it is mapped shared and writable the new part has no holes. Many of them are filled in pieces, between which others are served.
+/// A file of `old` bytes is about to be `size` long: where it is mapped shared and writable the new part has no holes.
 fn no_holes_before<M: Memory>(
     file: &mut File,
     pool: &mut Pool<M>,
@@ -228,20 +236,7 @@ fn no_holes_before<M: Memory>(
         return Ok(());
     }
     let to = size.div_ceil(PAGE64).min(file.written_to);
-    let mut end = file.content.next_hole(old / PAGE64);
-    for _ in 0..FILLED_AT_ONCE {
-        if end >= to {
-            break;
-        }
-        end = file.content.next_hole(end + 1);
-    }
-    fill_holes(file, pool, cx, old / PAGE64, end.min(to))?;
-    if end >= to {
-        return Ok(());
-    }
-    let now = cx.transport.monotonic();
-    cx.wake_by(now + FILL_PAUSE);
-    Err(Failure::Wait(FILLING))
+    fill_holes(file, pool, cx, (old / PAGE64, to), FILLED_AT_ONCE)
 }
 
 impl<M: Memory> Tmpfs<M> {
@@ -486,7 +481,8 @@ impl<M: Memory> Tmpfs<M> {
                     _ => Ok(()),
                 };
                 let (first, last) = (offset / PAGE64, end.div_ceil(PAGE64));
-                let filled = before.and_then(|()| fill_holes(file, pool, cx, first, last));
+                let filled = before
+                    .and_then(|()| fill_holes(file, pool, cx, (first, last), ALLOCATED_AT_ONCE));
                 if filled.is_ok() && mode == 0 && end > old {
                     *size = end;
                 }
@@ -547,7 +543,14 @@ impl<M: Memory> Tmpfs<M> {
         if shared_writable {
             refuse(file, seal::WRITE | seal::FUTURE_WRITE)?;
             file.written_to = file.written_to.max(end);
-            fill_holes(file, pool, cx, offset / PAGE64, end.min(pages))?;
+            let (first, last) = (offset / PAGE64, end.min(pages));
+            let hole = file.content.next_hole(first);
+            let filled = fill_holes(file, pool, cx, (first, last), FILLED_AT_ONCE);
+            if filled.is_err() && file.has_objects() {
+                let made = file.content.next_hole(hole);
+                add_to_objects(file, pool, cx, (hole, made), pages);
+            }
+            filled?;
         }
         let place = usize::from(shared_writable);
         if shared_writable && file.has_objects() {

@@ -1310,6 +1310,33 @@ fn others_are_served_while_a_mapped_file_grows() {
     assert_eq!((status.size(), status.blocks()), (900 * P + 1, 901 * 8));
 }
 
+/// And one whose holes programs may write to for the first time.
+#[test]
+fn others_are_served_while_holes_are_mapped() {
+    const P: u64 = PAGE as u64;
+    let mut b = with_archive(Vec::new(), 4096, 4096);
+    let (f, g) = (create(&mut b, b"f"), create(&mut b, b"g"));
+    assert_eq!(b.result(f, &[fs::TRUNCATE, 300 * P], b""), 0);
+    let token = b.send(f, &[fs::MMAP, 0, 300 * P, 1], b"", 0);
+    let mut pauses = 0;
+    while b.answer(token).is_none() {
+        assert_eq!(write_at(&mut b, g, 0, b"meanwhile"), 9);
+        pauses += 1;
+        assert_eq!(stat(&mut b, b"f").unwrap().blocks() / 8, 64 * pauses);
+        b.time_out();
+    }
+    assert_eq!((pauses, stat(&mut b, b"f").unwrap().blocks() / 8), (4, 300));
+    // Who has the holes mapped already sees the pages that were made, also if who asked for them ends.
+    let h = create(&mut b, b"h");
+    assert_eq!(b.result(h, &[fs::TRUNCATE, 300 * P], b""), 0);
+    assert_eq!(b.result(h, &[fs::MMAP, 0, 300 * P, 0], b""), 300);
+    let token = b.send(h, &[fs::MMAP, 0, 300 * P, 1], b"", 0);
+    assert!(b.answer(token).is_none());
+    b.die(token);
+    let (addresses, _) = &b.server.pool.memory().objects[1];
+    assert_eq!(addresses.iter().filter(|&&a| a != 0).count(), 64);
+}
+
 #[test]
 fn memory_objects_follow_the_files_length_and_holes() {
     const P: u64 = PAGE as u64;
