@@ -67,10 +67,7 @@ impl Figures {
     }
 
     fn median(&self, name: &str) -> Option<u64> {
-        match self.by_name.get(name) {
-            Some(Figure::Measured { median, .. }) => Some(*median),
-            _ => None,
-        }
+        self.judged(name)
     }
 
     /// What a budget of this name is about: a median or, with `:99` and `:max`, the 99th percentile and the greatest of a row of [`TIMER`].
@@ -599,7 +596,10 @@ fn lateness(
         }
         text.push('\n');
     }
-    text.push_str("From the time that a program of SCHED_FIFO asked for until it has read the clock, beside each load. !: over the budget; *: over a goal that is not reached yet.\n");
+    text.push_str(
+        "From the time that a program of SCHED_FIFO asked for until it has read the clock, \
+         beside each load. !: over the budget; *: over a goal that is not reached yet.\n",
+    );
     text
 }
 

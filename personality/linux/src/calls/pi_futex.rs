@@ -100,7 +100,8 @@ pub fn lock(address: u64, deadline: Option<u64>, wait: bool) -> Result<u64> {
     result
 }
 
-/// The owner that the word named could not be found. If it has ended and left word of that (a robust mutex), or has given the mutex back before, it is looked at again.
+/// The owner that the word named could not be found. If it has ended and left word of that (a robust mutex), or has given the mutex back before, the word is
+/// looked at again.
 fn ended(error: Errno, address: u64, word: u32) -> Result<()> {
     if error == ESRCH && user::word(address)? != word {
         return Ok(());
