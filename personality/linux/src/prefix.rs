@@ -57,13 +57,17 @@ const fn mask(length: usize) -> u64 {
     }
 }
 
+/// Bytes of a name, as they are mostly.
+const SHORT: usize = 16;
+
 impl Prefixes {
-    pub const fn new(version: u64) -> Prefixes {
+    /// With room for so many mounts whose names are short.
+    pub fn new(version: u64, count: usize) -> Prefixes {
         Prefixes {
             version,
-            absolute: Vec::new(),
-            schemes: Vec::new(),
-            names: Vec::new(),
+            absolute: Vec::with_capacity(count),
+            schemes: Vec::with_capacity(count),
+            names: Vec::with_capacity(count * SHORT),
         }
     }
 
@@ -286,7 +290,7 @@ mod tests {
     use super::*;
 
     fn table() -> Prefixes {
-        let mut p = Prefixes::new(2);
+        let mut p = Prefixes::new(2, 0);
         for (i, name) in [&b""[..], b"/dev", b"/proc", b"/dev/pts", b"dev:"]
             .iter()
             .enumerate()
@@ -334,7 +338,7 @@ mod tests {
         assert_eq!(p.above(b"/proc"), Some((0, 0)));
         assert_eq!(p.above(b""), None);
         assert_eq!(p.deep(), 1 << 3);
-        let mut other = Prefixes::new(4);
+        let mut other = Prefixes::new(4, 1);
         other.add(0, 10, b"");
         other.add(2, 99, b"/proc");
         other.add(4, 14, b"dev:");

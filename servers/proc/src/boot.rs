@@ -18,12 +18,17 @@ use cairn_idl::vm::{flags, prot};
 use cairn_rt::Received;
 
 /// Memory for the first stack and the strings; more if the strings are long.
-const STACK: u64 = 64 * 1024;
+pub(crate) const STACK: u64 = 64 * 1024;
 /// Of which this much must stay for the stack.
 const STACK_LEAST: u64 = 32 * 1024;
 const STRINGS_MOST: usize = 256 * 1024;
 /// Words in front of the strings.
 pub(crate) const HEAD: u64 = 48;
+
+/// The room for a block of so many bytes and the first stack behind it.
+pub(crate) fn room_for_block(block: u64) -> u64 {
+    (block + STACK_LEAST).next_multiple_of(PAGE).max(STACK)
+}
 
 /// The block's second word: what a personality begins with.
 pub(crate) mod block {
@@ -157,7 +162,7 @@ impl<S: System> Manager<S> {
     /// Memory, portals and first thread of the first process.
     fn fill(&mut self, slot: u32, domain: Domain, block: &[u8]) -> Result<u32, Errno> {
         let image = self.image.take().ok_or(ENOEXEC)?;
-        let loaded = self.map_image(domain, &image.pieces);
+        let loaded = self.map_image(domain, &image.pieces, 0);
         let start = image.start;
         self.image = Some(image);
         loaded?;
@@ -176,7 +181,8 @@ impl<S: System> Manager<S> {
         mapped?;
         self.system.make_common(domain.id)?;
 
-        let length = self.map_block(domain, block.len() as u64)?;
+        let length = room_for_block(block.len() as u64);
+        self.map_block(domain, length, 0)?;
         self.system.write_into(domain.id, PERSONALITY_HEAP, block)?;
         self.give_portals(slot, domain)?;
         let mounts: Vec<_> = self.prefixes.portals().collect();
@@ -195,17 +201,15 @@ impl<S: System> Manager<S> {
         self.furnish(slot, domain, &first)
     }
 
-    /// Memory for a block of so many bytes, and behind it for the first stack; the length of both.
-    pub(crate) fn map_block(&mut self, domain: Domain, block: u64) -> Result<u64, Errno> {
-        let length = (block + STACK_LEAST).next_multiple_of(PAGE).max(STACK);
+    /// The room for the block and the first stack; `how`: further `vm::flags`.
+    pub(crate) fn map_block(&mut self, domain: Domain, length: u64, how: u64) -> Result<(), Errno> {
         self.system.map(
             domain.id,
             PERSONALITY_HEAP,
             length,
             prot::READ | prot::WRITE,
-            flags::FIXED | flags::PERSONALITY,
-        )?;
-        Ok(length)
+            flags::FIXED | flags::PERSONALITY | how,
+        )
     }
 
     /// What every process has by itself, and the log for the privileged.
@@ -219,14 +223,16 @@ impl<S: System> Manager<S> {
         Ok(())
     }
 
+    /// `how`: further `vm::flags`.
     pub(crate) fn map_image(
         &mut self,
         domain: Domain,
         pieces: &[crate::image::Piece],
+        how: u64,
     ) -> Result<(), Errno> {
         for piece in pieces {
             let mut access = prot::READ;
-            let mut how = flags::FIXED | flags::PERSONALITY;
+            let mut how = flags::FIXED | flags::PERSONALITY | how;
             if piece.write {
                 access |= prot::WRITE;
             } else {
@@ -261,7 +267,7 @@ impl<S: System> Manager<S> {
                     piece.address + from_file,
                     piece.length - from_file,
                     access,
-                    flags::FIXED | flags::PERSONALITY,
+                    how & !flags::SHARED,
                 )?;
             }
         }

@@ -13,11 +13,12 @@ use cairn_idl::errno::{EFAULT, EINVAL, EPERM, ESRCH};
 use cairn_rt::Received;
 
 pub const CPU: usize = 0;
+pub const FSIZE: usize = 1;
 pub const NPROC: usize = 6;
 const DATA: usize = 2;
 const STACK: usize = 3;
 const CORE: usize = 4;
-const NOFILE: usize = 7;
+pub const NOFILE: usize = 7;
 const MEMLOCK: usize = 8;
 const AS: usize = 9;
 pub const SIGPENDING: usize = 11;

@@ -4,8 +4,9 @@
 //! reserved slots and with such of the caller's portals as are data (open files). The personality there asks the manager of the file that it executes (`fs::EXECUTE`), and the manager, known by its role, tells mode, owner
 //! and capabilities here. A process can be told so before its BEGIN only, when nothing but the personality has run in the domain. Nobody waits for anybody here: this server asks no file server.
 
-use crate::boot::{block, HEAD};
+use crate::boot::{block, room_for_block, HEAD, STACK};
 use crate::dispatch::Outcome;
+use crate::limits::{FSIZE, NOFILE};
 use crate::manager::{done, Manager};
 use crate::process::{Beginning, Root, Thread};
 use crate::signal::{Queue, SIGKILL};
@@ -22,6 +23,7 @@ use cairn_idl::fs::{s, PATH_MAX};
 use cairn_idl::label;
 use cairn_idl::proc::file::{CAPABLE, EFFECTIVE};
 use cairn_idl::proc::Credentials;
+use cairn_idl::vm::flags;
 use cairn_rt::{Portal, Received};
 
 /// Most bytes that one half of the personality may tell the other: arguments and environment, and some for each descriptor.
@@ -169,10 +171,13 @@ impl<S: System> Manager<S> {
             (None, None) => {}
         }
         let length = root.path.len() + told;
-        let mapped = self.map_block(domain, HEAD + length as u64)?;
-        let mut head = Vec::new();
-        let room = head.try_reserve_exact(HEAD as usize + root.path.len());
-        room.map_err(|_| ENOMEM)?;
+        let mapped = room_for_block(HEAD + length as u64);
+        if mapped > STACK {
+            self.map_block(domain, mapped, 0)?;
+        }
+        let mut bytes = Vec::new();
+        let room = HEAD as usize + root.path.len() + told.min(PIECE);
+        bytes.try_reserve_exact(room).map_err(|_| ENOMEM)?;
         for word in [
             pid as u64,
             block::FRESH,
@@ -181,28 +186,27 @@ impl<S: System> Manager<S> {
             space,
             length as u64,
         ] {
-            head.extend(word.to_le_bytes());
+            bytes.extend(word.to_le_bytes());
         }
-        head.extend_from_slice(&root.path);
-        self.system.write_into(domain.id, PERSONALITY_HEAP, &head)?;
-        let mut bytes = Vec::new();
-        bytes
-            .try_reserve_exact(told.min(PIECE))
-            .map_err(|_| ENOMEM)?;
-        bytes.resize(told.min(PIECE), 0);
-        let mut done = 0;
-        while done < told {
-            let piece = &mut bytes[..PIECE.min(told - done)];
+        bytes.extend_from_slice(&root.path);
+        let (mut to, mut done) = (PERSONALITY_HEAP, 0);
+        loop {
+            let begins = bytes.len();
+            bytes.resize(begins + PIECE.min(told - done), 0);
+            let piece = &mut bytes[begins..];
             match self
                 .system
                 .read(message.token, (told_at + done) as u64, piece)
             {
-                Ok(read) if read == piece.len() => {}
+                Ok(read) if read == piece.len() => done += read,
                 _ => return Err(EFAULT),
             }
-            let to = PERSONALITY_HEAP + (head.len() + done) as u64;
-            self.system.write_into(domain.id, to, piece)?;
-            done += piece.len();
+            self.system.write_into(domain.id, to, &bytes)?;
+            if done == told {
+                break;
+            }
+            to += bytes.len() as u64;
+            bytes.clear();
         }
         self.limit_fresh_memory(slot, domain.id);
         self.adjust_fresh(slot, domain.id);
@@ -214,7 +218,7 @@ impl<S: System> Manager<S> {
         self.furnish(slot, domain, &start)
     }
 
-    /// The domain in which nobody ran.
+    /// The domain in which nobody ran. It has the pages that a personality writes, so that the copies which programs begin with can get these at once.
     fn pristine(&mut self) -> Result<Domain, Errno> {
         if let Some(domain) = self.pristine {
             return Ok(domain);
@@ -223,7 +227,9 @@ impl<S: System> Manager<S> {
         let made = self.system.create().and_then(|domain| {
             // What is common to all Linux processes is there by itself.
             let own: Vec<_> = image.pieces.iter().filter(|p| p.write).cloned().collect();
-            let mapped = self.map_image(domain, &own);
+            let mapped = self
+                .map_image(domain, &own, flags::POPULATE)
+                .and_then(|()| self.map_block(domain, STACK, flags::POPULATE));
             if mapped.is_err() {
                 self.system.destroy(domain);
             }
@@ -295,9 +301,11 @@ impl<S: System> Manager<S> {
         }
         let careful = core::mem::take(&mut process.careful);
         let bytes = process.creds.to_bytes();
+        let kept = [NOFILE, FSIZE].map(|resource| process.limits.soft(resource));
         self.answer(message, &bytes)?;
         let [low, high] = self.seed();
-        Ok(Outcome::words(&[0, careful.into(), low, high]))
+        let [files, size] = kept;
+        Ok(Outcome::words(&[0, careful.into(), low, high, files, size]))
     }
 
     /// SET_ROOT

@@ -190,11 +190,11 @@ impl Accounts {
         self.count(account, |record| record.held -= count);
     }
 
-    /// Frames of one account are another's.
-    pub fn handed_on(&mut self, from: Account, to: Account) {
-        self.freed(from, 1);
+    /// So many frames of one account are another's.
+    pub fn handed_on(&mut self, from: Account, to: Account, frames: u32) {
+        self.freed(from, frames);
         self.count(to, |record| {
-            record.held += 1;
+            record.held += frames;
             record.note_peak();
         });
     }
@@ -289,13 +289,10 @@ impl<N: Nucleus> Vm<N> {
         });
         let frames = &mut self.frames;
         if let Some(block) = space.block {
-            (block..block + crate::frames::BLOCK).for_each(|f| frames.hand_on(f, before, account));
+            let block = block..block + crate::frames::BLOCK;
+            frames.hand_on(block, u32::MAX, (before, account));
         }
-        for frame in space.pages.alone() {
-            if frames.references(frame) == 1 {
-                frames.hand_on(frame, before, account);
-            }
-        }
+        frames.hand_on(space.pages.alone(), 1, (before, account));
         Ok(0)
     }
 

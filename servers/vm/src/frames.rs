@@ -211,14 +211,23 @@ impl Frames {
         number..number + BLOCK as usize
     }
 
-    /// A frame that was taken for one account is another's from now on.
-    pub fn hand_on(&mut self, frame: Frame, from: Account, to: Account) {
-        let number = frame.wrapping_sub(self.base) as usize;
-        let used = self.counts.get(number).is_some_and(|&count| count != 0);
-        if used && self.payers[number] == from {
-            self.payers[number] = to;
-            self.accounts.handed_on(from, to);
+    /// Those of these frames that were taken for one account, and that no more than `most` have, are another's from now on.
+    pub fn hand_on(
+        &mut self,
+        frames: impl Iterator<Item = Frame>,
+        most: u32,
+        (from, to): (Account, Account),
+    ) {
+        let mut moved = 0;
+        for frame in frames {
+            let number = frame.wrapping_sub(self.base) as usize;
+            let used = (1..=most).contains(self.counts.get(number).unwrap_or(&0));
+            if used && self.payers[number] == from {
+                self.payers[number] = to;
+                moved += 1;
+            }
         }
+        self.accounts.handed_on(from, to, moved);
     }
 
     /// The chunks that are still to be dropped.

@@ -214,8 +214,12 @@ impl Pages {
     pub(crate) fn alone(&self) -> impl Iterator<Item = Frame> + '_ {
         let alone = |chunk: &&Rc<Chunk>| Rc::strong_count(chunk) == 1;
         self.chunks.iter().filter(alone).flat_map(|chunk| {
-            let bits = (0..CHUNK).filter(|bit| chunk.resident >> bit & 1 != 0);
-            bits.map(|bit| chunk.frames[bit as usize])
+            let mut left = chunk.resident;
+            core::iter::from_fn(move || {
+                let bit = left.checked_ilog2()?;
+                left ^= 1 << bit;
+                Some(chunk.frames[bit as usize])
+            })
         })
     }
 

@@ -5,7 +5,7 @@
 use super::exec::{self, Executable};
 use super::messages::describe;
 use super::sockets::Passing;
-use super::{exit, ids, prctl, scheduling};
+use super::{exit, ids, prctl};
 use crate::descriptors::{event_kind, OpenFile, NO_SLOT};
 use crate::errno::{Errno, Result, EACCES, EINVAL, EIO, EPERM};
 use crate::machine::area::{area, process, Frame};
@@ -219,7 +219,6 @@ pub fn exec(
     environment: &Strings,
 ) -> Errno {
     let (area, process) = (area(), process());
-    let mut slots = [0u64; (MAX_SLOTS / 64) as usize];
     let mut told = Told {
         file: file.slot(),
         cwd: NO_SLOT,
@@ -247,19 +246,17 @@ pub fn exec(
             .extend(kept.filter(|d| d[1] != u64::from(NO_SLOT)));
     }
     let files = told.descriptors.iter().map(|d| d[1] as u32);
+    let mut slots = Vec::new();
     for slot in files.chain([told.file, told.cwd]) {
-        if let Some(word) = slots.get_mut(slot as usize / 64) {
-            *word |= 1 << (slot % 64);
+        let word = slot as usize / 64;
+        if slot < MAX_SLOTS {
+            slots.resize(slots.len().max(word + 1), 0u64);
+            slots[word] |= 1 << (slot % 64);
         }
     }
-    let used = slots.iter().rposition(|word| *word != 0);
-    let used = used.map_or(0, |last| last + 1) * size_of::<u64>();
-    let slots = bytes_of(&slots).get(..used).unwrap_or(&[]);
+    let slots: Vec<u8> = slots.into_iter().flat_map(u64::to_le_bytes).collect();
     let line = exec::command_line(arguments);
-    let mut part = exe.to_vec();
-    for bytes in [line, given, slots, &told.encode()] {
-        part.extend_from_slice(bytes);
-    }
+    let part = [exe, line, given, &slots, &told.encode()].concat();
     let words = [
         proc::EXEC_FRESH,
         exe.len() as u64,
@@ -308,11 +305,12 @@ fn begin(frame: &mut Frame, (root, spaces): (Option<&[u8]>, u64), told: Told) ->
     // Its manager tells `proc` whose ids it gives.
     Request::new(&[fs::EXECUTE]).call(file.slot())?;
     let mut creds = Credentials::default();
-    let [_, careful, low, high, ..] = Request::new(&[proc::BEGIN])
+    let [_, careful, low, high, files, size, ..] = Request::new(&[proc::BEGIN])
         .input_value(&mut creds)
         .call(linux_slot::PROC)?;
     ids::remember(&creds);
-    scheduling::learn_limits()?;
+    process().state().files.limit = files.min(MAX_SLOTS.into()) as u32;
+    process().file_limit.store(size, Ordering::Relaxed);
     let raised = creds.ruid != creds.euid || creds.rgid != creds.egid;
     if told.gain & exec_gain::REFUSED != 0 && told.gain & exec_gain::NOT_INHERITED == 0 {
         prctl::exec_gain(exec_gain::REFUSED)?;

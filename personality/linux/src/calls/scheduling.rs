@@ -347,18 +347,6 @@ pub fn limit(pid: u64, resource: u64, new: Option<[u64; 2]>) -> Result<[u64; 2]>
     Ok(old)
 }
 
-/// The limits that are kept here, of a process that did not get them with its memory.
-pub fn learn_limits() -> Result<()> {
-    let [files, _] = limit(0, NOFILE, None)?;
-    let [size, _] = limit(0, FSIZE, None)?;
-    let process = process();
-    process.state().files.limit = files.min(MAX_SLOTS as u64) as u32;
-    process
-        .file_limit
-        .store(size, core::sync::atomic::Ordering::Relaxed);
-    Ok(())
-}
-
 pub fn getrlimit(f: &mut Frame) -> Result<u64> {
     let old = limit(0, f.arg(0) & 0xffff_ffff, None)?;
     user::write(f.arg(1), &old)?;

@@ -1,5 +1,6 @@
 //! The prefix table that `proc` publishes read-only in every Linux process. Readers copy it once per version; see `cairn_idl::fs::PrefixTable`.
 
+use crate::machine::user::bytes_of;
 use crate::prefix::Prefixes;
 use crate::space::{self, Mount};
 use alloc::vec::Vec;
@@ -10,14 +11,19 @@ use core::mem::size_of;
 use core::ptr::read_volatile;
 use core::sync::atomic::{fence, Ordering};
 
+/// Of an entry of the table.
+const WORDS: usize = Prefix::BYTES / size_of::<u64>();
+const _: () = assert!(WORDS * size_of::<u64>() == size_of::<Prefix>());
+const _: () = assert!(size_of::<PrefixTable>().is_multiple_of(size_of::<u64>()));
+
 /// The version of the table now (odd while it changes).
 pub fn version() -> u64 {
     // SAFETY: the page is mapped in every Linux process; the field is aligned. `proc` may change it at any time, hence volatile.
     unsafe { read_volatile(&raw const (*(PREFIX_TABLE as *const PrefixTable)).version) }
 }
 
-/// What is made of a consistent copy: begun with its version, then given the entries in use by their numbers.
-fn consistent<T>(begin: impl Fn(u64) -> T, add: impl Fn(&mut T, u32, &Prefix)) -> T {
+/// What is made of a consistent copy: begun with its version and how many entries there are, then given the entries in use by their numbers.
+fn consistent<T>(begin: impl Fn(u64, usize) -> T, add: impl Fn(&mut T, u32, &Prefix)) -> T {
     loop {
         let before = version();
         fence(Ordering::Acquire);
@@ -25,10 +31,16 @@ fn consistent<T>(begin: impl Fn(u64) -> T, add: impl Fn(&mut T, u32, &Prefix)) -
         let first = (PREFIX_TABLE + size_of::<PrefixTable>() as u64) as *const Prefix;
         // SAFETY: as in `version`.
         let count = unsafe { read_volatile(&raw const (*table).count) };
-        let mut made = begin(before);
-        for number in 0..count.min(linux_slot::MOUNTS_MAX) {
-            // SAFETY: the entries follow the header; a torn one is thrown away below. All its bytes are integers.
-            let entry = unsafe { read_volatile(first.add(number as usize)) };
+        let count = count.min(linux_slot::MOUNTS_MAX);
+        let mut made = begin(before, count as usize);
+        for number in 0..count {
+            let entry = first.wrapping_add(number as usize).cast::<u64>();
+            // SAFETY: the entries follow the header, each of whole words; a torn one is thrown away below. (The struct itself would be read by the byte.)
+            let words: [u64; WORDS] =
+                core::array::from_fn(|word| unsafe { read_volatile(entry.add(word)) });
+            let Ok(entry) = bytes_of(&words).try_into().map(Prefix::from_bytes) else {
+                continue;
+            };
             if entry.used != 0 {
                 add(&mut made, number, &entry);
             }
@@ -52,7 +64,7 @@ pub fn read() -> Prefixes {
 /// What is mounted in the first name space; the numbers are the entries'.
 pub fn mounts() -> Vec<Mount> {
     consistent(
-        |_| Vec::new(),
+        |_, _| Vec::new(),
         |mounts, number, entry| {
             // (Others are schemes.)
             if matches!(space::name_of(entry).first(), None | Some(b'/')) {

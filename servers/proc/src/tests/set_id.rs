@@ -76,6 +76,52 @@ fn it_begins_in_a_domain_that_its_caller_never_touched() {
 }
 
 #[test]
+fn what_is_told_comes_whole_however_long() {
+    for length in [0, 1, 16 * 1024, 16 * 1024 + 1, 100_000] {
+        let mut w = World::new();
+        let pid = user(&mut w);
+        exec_fresh(&mut w, pid, &[]);
+        begin(&mut w, pid);
+        let told: Vec<u8> = (0..length).map(|n| (n % 251) as u8).collect();
+        w.m.system.written.clear();
+        let part = [&b"/su"[..], &told].concat();
+        w.call_with(pid, &part, &[EXEC_FRESH, 3]).token();
+        let mut next = PERSONALITY_HEAP;
+        let mut block = vec![];
+        for (at, bytes) in &w.m.system.written {
+            assert_eq!(*at, next);
+            next += bytes.len() as u64;
+            block.extend_from_slice(bytes);
+        }
+        assert_eq!(&block[48..], told, "{length}");
+        // The first stack lies behind it.
+        let domain = w.domain(pid);
+        let stack = w.m.system.of(domain).start.rsp - PERSONALITY_HEAP;
+        let room = (block.len() as u64 + 32 * 1024).next_multiple_of(4096);
+        assert_eq!(stack, room.max(64 * 1024));
+        check(&w);
+    }
+}
+
+#[test]
+fn it_begins_with_the_limits_that_it_keeps_to() {
+    let mut w = World::new();
+    let pid = user(&mut w);
+    for (resource, limit) in [(7u64, 77u64), (1, 1 << 20)] {
+        let part: Vec<u8> = [limit, limit]
+            .iter()
+            .flat_map(|w| w.to_le_bytes())
+            .collect();
+        let set = w.call_with(pid, &part, &[PRLIMIT, resource, 0, 1]);
+        assert_eq!(set.result(), 0);
+    }
+    exec_fresh(&mut w, pid, &[]);
+    w.room = Credentials::BYTES;
+    let begun = w.call(pid, &[BEGIN]).words();
+    assert_eq!(begun[4..6], [77, 1 << 20]);
+}
+
+#[test]
 fn the_files_manager_tells_the_ids_and_nobody_else() {
     let mut w = World::new();
     let pid = user(&mut w);
@@ -175,7 +221,7 @@ fn a_vfork_parent_goes_on_and_a_failure_changes_nothing() {
     let mut w = World::new();
     let token = w.call(1, &[FORK, 1, 2, 0, 0, fork::VFORK, 17]).token();
     let child = w.m.numbers.last() as u64;
-    for successes in 0..9 {
+    for successes in 0..8 {
         w.m.system.successes = Some(successes);
         let words = [EXEC_FRESH, 1];
         assert_eq!(w.call_with(child, b"x", &words).result(), -ENOMEM);
@@ -233,7 +279,7 @@ fn a_root_directory_is_told_by_who_may_and_inherited() {
     exec_fresh(&mut w, child, &[]);
     let head = &w.m.system.written;
     let (_, head) = head.iter().find(|(at, _)| *at == PERSONALITY_HEAP).unwrap();
-    assert_eq!(&head[48..], b"/jail");
+    assert_eq!(&head[48..], b"/jailtold");
     assert_eq!(head[16..24], 5u64.to_le_bytes());
     assert_eq!(head[24..32], 1u64.to_le_bytes());
     assert_eq!(head[40..48], 9u64.to_le_bytes());
