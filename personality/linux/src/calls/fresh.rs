@@ -14,7 +14,7 @@ use crate::machine::request::Request;
 use crate::machine::user::bytes_of;
 use crate::path::{self, AT_FDCWD};
 use crate::process::Root;
-use crate::signal::{rules, Action, Info, SIGNALS, SIGSEGV, SIG_IGN};
+use crate::signal::{rules, signals_of, Action, Info, SIGSEGV, SIG_IGN};
 use crate::space;
 use crate::stack::Strings;
 use alloc::sync::Arc;
@@ -376,14 +376,12 @@ fn take_over(told: &Told, file: &Arc<OpenFile>) {
     state.set_cwd(cwd);
     state.umask = told.umask & 0o777;
     state.files.set_next_id(told.next_id);
-    for signal in 1..=SIGNALS as u32 {
-        if told.ignored & !rules::UNBLOCKABLE & crate::signal::bit(signal) != 0 {
-            let action = Action {
-                handler: SIG_IGN,
-                ..Action::default()
-            };
-            state.actions.set(signal, action);
-        }
+    for signal in signals_of(told.ignored & !rules::UNBLOCKABLE) {
+        let action = Action {
+            handler: SIG_IGN,
+            ..Action::default()
+        };
+        state.actions.set(signal, action);
     }
     drop(state);
     let mask = told.mask & !rules::UNBLOCKABLE;

@@ -1,6 +1,6 @@
 //! The prefix table that `proc` publishes read-only in every Linux process. Readers copy it once per version; see `cairn_idl::fs::PrefixTable`.
 
-use crate::machine::user::bytes_of;
+use crate::machine::user::bytes_of_mut;
 use crate::prefix::Prefixes;
 use crate::space::{self, Mount};
 use alloc::vec::Vec;
@@ -11,9 +11,15 @@ use core::mem::size_of;
 use core::ptr::read_volatile;
 use core::sync::atomic::{fence, Ordering};
 
-/// Of an entry of the table.
-const WORDS: usize = Prefix::BYTES / size_of::<u64>();
-const _: () = assert!(WORDS * size_of::<u64>() == size_of::<Prefix>());
+const EMPTY: Prefix = Prefix {
+    name: [0; 64],
+    len: 0,
+    used: 0,
+    fstype: [0; 16],
+};
+
+// All of the table is read by the word.
+const _: () = assert!(size_of::<Prefix>().is_multiple_of(size_of::<u64>()));
 const _: () = assert!(size_of::<PrefixTable>().is_multiple_of(size_of::<u64>()));
 
 /// The version of the table now (odd while it changes).
@@ -34,13 +40,13 @@ fn consistent<T>(begin: impl Fn(u64, usize) -> T, add: impl Fn(&mut T, u32, &Pre
         let count = count.min(linux_slot::MOUNTS_MAX);
         let mut made = begin(before, count as usize);
         for number in 0..count {
-            let entry = first.wrapping_add(number as usize).cast::<u64>();
-            // SAFETY: the entries follow the header, each of whole words; a torn one is thrown away below. (The struct itself would be read by the byte.)
-            let words: [u64; WORDS] =
-                core::array::from_fn(|word| unsafe { read_volatile(entry.add(word)) });
-            let Ok(entry) = bytes_of(&words).try_into().map(Prefix::from_bytes) else {
-                continue;
-            };
+            let words = first.wrapping_add(number as usize).cast::<u64>();
+            let mut entry = EMPTY;
+            let copy = bytes_of_mut(&mut entry).as_chunks_mut().0;
+            for (word, bytes) in copy.iter_mut().enumerate() {
+                // SAFETY: the entries follow the header, each of whole words; a torn one is thrown away below. (The struct itself would be read by the byte.)
+                *bytes = unsafe { read_volatile(words.add(word)) }.to_ne_bytes();
+            }
             if entry.used != 0 {
                 add(&mut made, number, &entry);
             }

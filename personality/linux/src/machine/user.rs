@@ -428,7 +428,7 @@ macro_rules! plain {
     )* };
 }
 
-plain!(u8 u16 u32 u64 i16 i32 i64 cairn_idl::fs::Stat cairn_idl::fs::Statfs cairn_idl::proc::Credentials cairn_idl::proc::Status);
+plain!(u8 u16 u32 u64 i16 i32 i64 cairn_idl::fs::Prefix cairn_idl::fs::Stat cairn_idl::fs::Statfs cairn_idl::proc::Credentials cairn_idl::proc::Status);
 
 // SAFETY: an array of values without padding has none either.
 unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}

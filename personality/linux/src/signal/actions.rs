@@ -1,6 +1,6 @@
 //! What the process does at each signal. Most signals have the default, so only the others are kept: exec and vfork, which go through all of them, are short.
 
-use super::{bit, Action, SIG_IGN};
+use super::{bit, signals_of, Action, SIG_IGN};
 use alloc::vec::Vec;
 
 #[derive(Clone, Debug, Default)]
@@ -47,8 +47,7 @@ impl Actions {
 
     /// Those that are not the default, ascending.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &Action)> {
-        let signals = (1..=64).filter(|&signal| self.set & bit(signal) != 0);
-        signals.take(self.list.len()).zip(&self.list)
+        signals_of(self.set).zip(&self.list)
     }
 
     /// exec: caught signals go back to the default, ignored ones stay.

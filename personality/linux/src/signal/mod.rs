@@ -35,6 +35,16 @@ pub const fn bit(signal: u32) -> u64 {
     1 << (signal - 1)
 }
 
+/// The signals of a mask, ascending.
+pub fn signals_of(mask: u64) -> impl Iterator<Item = u32> {
+    let mut left = mask;
+    core::iter::from_fn(move || {
+        let lowest = left.trailing_zeros();
+        left &= left.wrapping_sub(1);
+        (lowest < 64).then_some(lowest + 1)
+    })
+}
+
 /// `struct kernel_sigaction`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
