@@ -23,7 +23,9 @@ pub(crate) const STACK: u64 = 64 * 1024;
 const STACK_LEAST: u64 = 32 * 1024;
 const STRINGS_MOST: usize = 256 * 1024;
 /// Words in front of the strings.
-pub(crate) const HEAD: u64 = 48;
+pub(crate) const HEAD: u64 = 64;
+/// Memory behind the first stack for what a personality needs at once: what its heap begins with, and the area of its first thread. It is told where this is, and asks for more when it is used up.
+pub(crate) const OWN: u64 = 144 * 1024;
 
 /// The room for a block of so many bytes and the first stack behind it.
 pub(crate) fn room_for_block(block: u64) -> u64 {
@@ -87,7 +89,8 @@ impl<S: System> Manager<S> {
             self.give_back(slot);
             return Err(EBUSY);
         };
-        let mut block = Vec::with_capacity(HEAD as usize + strings.len());
+        let length = HEAD + strings.len() as u64;
+        let mut block = Vec::with_capacity(length as usize);
         for word in [
             pid as u64,
             block::FIRST,
@@ -95,6 +98,8 @@ impl<S: System> Manager<S> {
             envc,
             path_len as u64,
             strings.len() as u64,
+            PERSONALITY_HEAP + room_for_block(length),
+            OWN,
         ] {
             block.extend(word.to_le_bytes());
         }
@@ -201,12 +206,12 @@ impl<S: System> Manager<S> {
         self.furnish(slot, domain, &first)
     }
 
-    /// The room for the block and the first stack; `how`: further `vm::flags`.
+    /// The room for the block and the first stack, and [`OWN`] behind it; `how`: further `vm::flags`.
     pub(crate) fn map_block(&mut self, domain: Domain, length: u64, how: u64) -> Result<(), Errno> {
         self.system.map(
             domain.id,
             PERSONALITY_HEAP,
-            length,
+            length + OWN,
             prot::READ | prot::WRITE,
             flags::FIXED | flags::PERSONALITY | how,
         )

@@ -4,7 +4,7 @@
 //! reserved slots and with such of the caller's portals as are data (open files). The personality there asks the manager of the file that it executes (`fs::EXECUTE`), and the manager, known by its role, tells mode, owner
 //! and capabilities here. A process can be told so before its BEGIN only, when nothing but the personality has run in the domain. Nobody waits for anybody here: this server asks no file server.
 
-use crate::boot::{block, room_for_block, HEAD, STACK};
+use crate::boot::{block, room_for_block, HEAD, OWN, STACK};
 use crate::dispatch::Outcome;
 use crate::limits::{FSIZE, NOFILE};
 use crate::manager::{done, Manager};
@@ -185,6 +185,8 @@ impl<S: System> Manager<S> {
             u64::from(directory.is_some()),
             space,
             length as u64,
+            PERSONALITY_HEAP + mapped,
+            OWN,
         ] {
             bytes.extend(word.to_le_bytes());
         }

@@ -264,7 +264,7 @@ impl<N: Nucleus> Vm<N> {
     }
 
     /// A copy of a space had to write this page: the next one will as well.
-    fn credit(&mut self, parent: Handle, page: u64) {
+    pub(crate) fn credit(&mut self, parent: Handle, page: u64) {
         if let Some(index) = self.spaces.resolve(parent) {
             if let Some(space) = self.spaces.get_mut(index) {
                 space.pages.mark_hot(&mut self.frames, page);

@@ -196,7 +196,7 @@ impl<N: Nucleus> Vm<N> {
         let reserve = space.pay(&mut self.frames);
         let region = *space.regions.find(page).ok_or(Fault::NoMapping)?;
         let (frames, nucleus) = (&mut self.frames, &mut self.nucleus);
-        let mut source = None;
+        let (mut source, mut copied_of) = (None, None);
         if let Some(resident) = space.pages.get(page) {
             if !resident.cow {
                 return Ok(resident.frame);
@@ -212,6 +212,7 @@ impl<N: Nucleus> Vm<N> {
                 return Ok(resident.frame);
             }
             source = Some(resident.frame);
+            copied_of = Some(space.parent);
         } else if region.object != ANONYMOUS {
             let object = self
                 .objects
@@ -260,6 +261,9 @@ impl<N: Nucleus> Vm<N> {
             // The old frame may still be mapped here; a fault will map the new one.
             let _ = nucleus.unmap(space.slot, page * PAGE, 1);
             frames.release(old);
+        }
+        if let Some(parent) = copied_of {
+            self.credit(parent, page);
         }
         Ok(frame)
     }

@@ -176,7 +176,7 @@ pub fn is_wanted(file: &OpenFile) -> Result<bool> {
     if process().state().no_new_privileges || area().is_traced() {
         return Ok(false);
     }
-    if let Some(of) = capabilities_of(file).filter(|_| raises) {
+    if let Some(of) = raises.then(|| capabilities_of(file)).flatten() {
         let own = ids::credentials()?;
         let left = of.permitted & own.bounding | of.inheritable & own.inheritable;
         let mut about = fs::Statfs::default();

@@ -269,6 +269,11 @@ fn keep_spare(block: u64) -> bool {
     }
 }
 
+/// The block of the first thread's area.
+pub fn begin(block: u64) {
+    keep_spare(block);
+}
+
 /// The process is alone in a memory of its own, where none of these blocks is.
 pub fn forget_spare() {
     SPARE.release();

@@ -144,6 +144,11 @@ impl Heap {
         self.lists.release();
     }
 
+    /// Nothing was allocated yet: this is what the first blocks come from.
+    pub fn begin(&self, lists: Lists) {
+        *self.lists.lock() = lists;
+    }
+
     /// The process is alone in a memory of its own: this is what it allocates from.
     pub fn replace(&self, lists: Lists) {
         self.lists.release();

@@ -1,9 +1,10 @@
-//! The first instructions in a domain of `proc`'s own making, with rdi → block and a small stack: of the first process {pid, 0, argc, envc, path length, length of all bytes, bytes}, of a file with set-id bits
-//! ([`crate::calls::fresh`]) {pid, 1, length of the root directory's path, 1 with a root of its own, what name spaces it has, length of all bytes, bytes}.
+//! The first instructions in a domain of `proc`'s own making, with rdi → block and a small stack: of the first process {pid, 0, argc, envc, path length, length of all bytes, memory, its length, bytes}, of a file with set-id bits
+//! ([`crate::calls::fresh`]) {pid, 1, length of the root directory's path, 1 with a root of its own, what name spaces it has, length of all bytes, memory, its length, bytes}.
 
 use super::area::{self, Frame, ThreadArea};
 use super::entry::resume_clean;
 use super::gate;
+use super::heap::{Lists, HEAP};
 use crate::calls::fresh;
 use crate::first;
 use crate::process::Process;
@@ -22,6 +23,9 @@ struct Block {
     /// Or the name spaces.
     path_length: u64,
     length: u64,
+    /// Memory that nobody uses yet.
+    own: u64,
+    own_length: u64,
 }
 
 /// Entered by `proc`.
@@ -38,6 +42,11 @@ pub unsafe extern "C" fn start(block: *const u8) -> ! {
             core::slice::from_raw_parts(bytes, header.length as usize),
         )
     };
+    if let Some(heap) = header.own_length.checked_sub(area::BLOCK as u64) {
+        let end = header.own + heap;
+        HEAP.begin(Lists::within(header.own as usize, end as usize));
+        area::begin(end);
+    }
     let process: &'static Process = Box::leak(Box::new(Process::new()));
     let Some(area) = ThreadArea::create(process) else {
         gate::log_line(b"linux: no memory for the first process");

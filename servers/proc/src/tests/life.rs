@@ -51,7 +51,7 @@ fn the_first_process_is_built_from_the_archive() {
         .1;
     assert_eq!(block[..8], 1u64.to_le_bytes());
     assert_eq!(block[16..24], 2u64.to_le_bytes());
-    assert_eq!(&block[48..], b"/sbin/init\0init\0-x\0A=1\0");
+    assert_eq!(&block[64..], b"/sbin/init\0init\0-x\0A=1\0");
     // The tail of the data's last file page is cleared; writable and executable never meet.
     assert!(fake
         .written

@@ -57,6 +57,7 @@ fn it_begins_in_a_domain_that_its_caller_never_touched() {
     let own = [linux_slot::VM, linux_slot::PROC];
     assert_eq!(record.slots, [&[FILE][..], &own].concat());
     assert_eq!(record.start.rip, PERSONALITY + 0x40);
+    let stack = record.start.rsp;
     assert_eq!(record.threads.len(), 1);
     assert_eq!(record.started, record.threads);
     let block: Vec<u8> = w.m.system.written.iter().fold(vec![], |mut all, (at, b)| {
@@ -69,7 +70,8 @@ fn it_begins_in_a_domain_that_its_caller_never_touched() {
     });
     let word = |n: usize| u64::from_le_bytes(block[8 * n..8 * n + 8].try_into().unwrap());
     assert_eq!([word(0), word(1), word(2), word(5)], [pid, 1, 0, 4]);
-    assert_eq!(&block[48..], b"told");
+    assert_eq!([word(6), word(7)], [stack, 144 * 1024]);
+    assert_eq!(&block[64..], b"told");
     assert!(w.m.system.accounts.contains(&(new.id, 5)));
     assert_eq!(w.m.processes[w.slot(pid)].threads.len(), 1);
     assert_eq!(&w.m.processes[w.slot(pid)].comm[..3], b"su\0");
@@ -93,7 +95,7 @@ fn what_is_told_comes_whole_however_long() {
             next += bytes.len() as u64;
             block.extend_from_slice(bytes);
         }
-        assert_eq!(&block[48..], told, "{length}");
+        assert_eq!(&block[64..], told, "{length}");
         // The first stack lies behind it.
         let domain = w.domain(pid);
         let stack = w.m.system.of(domain).start.rsp - PERSONALITY_HEAP;
@@ -279,7 +281,7 @@ fn a_root_directory_is_told_by_who_may_and_inherited() {
     exec_fresh(&mut w, child, &[]);
     let head = &w.m.system.written;
     let (_, head) = head.iter().find(|(at, _)| *at == PERSONALITY_HEAP).unwrap();
-    assert_eq!(&head[48..], b"/jailtold");
+    assert_eq!(&head[64..], b"/jailtold");
     assert_eq!(head[16..24], 5u64.to_le_bytes());
     assert_eq!(head[24..32], 1u64.to_le_bytes());
     assert_eq!(head[40..48], 9u64.to_le_bytes());
