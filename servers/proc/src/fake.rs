@@ -171,9 +171,13 @@ impl System for Fake {
         assert!(self.domains.contains_key(&id));
         self.may_fail()
     }
-    fn fork(&mut self, parent: Id, _: bool) -> Result<Domain, Errno> {
+    fn fork(&mut self, parent: Id, _: bool, pays: Option<(u32, bool)>) -> Result<Domain, Errno> {
         assert!(self.domains.contains_key(&parent));
-        self.new_domain()
+        let domain = self.new_domain()?;
+        if let Some((account, _)) = pays {
+            self.accounts.push((domain.id, account));
+        }
+        Ok(domain)
     }
     fn reset(&mut self, id: Id, _: (u64, u64)) -> Result<(), Errno> {
         assert!(self.domains.contains_key(&id));

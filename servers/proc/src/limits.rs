@@ -32,6 +32,7 @@ const PAGES_OF_A_TASK: u64 = 64;
 const TASKS_LEAST: u64 = 10;
 
 const INFINITY: u64 = u64::MAX;
+const MEMLOCK_USUAL: u64 = 8 << 20;
 
 /// Soft and hard limit of each resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,7 +46,7 @@ impl Default for Limits {
         limits[CORE] = (0, INFINITY);
         limits[NPROC] = (4096, 4096);
         limits[NOFILE] = (1024, 4096);
-        limits[MEMLOCK] = (8 << 20, 8 << 20);
+        limits[MEMLOCK] = (MEMLOCK_USUAL, MEMLOCK_USUAL);
         limits[SIGPENDING] = (4096, 4096);
         limits[MSGQUEUE] = (819_200, 819_200);
         limits[NICE] = (0, 0);
@@ -75,6 +76,13 @@ impl Limits {
 }
 
 /// What `vm` holds a process's space to.
+/// Of a process without privilege, as the system starts.
+const USUAL: SpaceLimits = SpaceLimits {
+    pages: 0,
+    data: INFINITY,
+    lock: MEMLOCK_USUAL,
+};
+
 fn space_limits(process: &Process) -> SpaceLimits {
     let soft = |resource| process.limits.soft(resource);
     SpaceLimits {
@@ -131,9 +139,16 @@ impl<S: System> Manager<S> {
         }
     }
 
+    /// The limits of the domain that fresh ones are copies of.
+    pub(crate) fn limit_pristine_memory(&mut self, domain: Id) {
+        self.system.limit_space(domain, USUAL);
+    }
+
     pub(crate) fn limit_fresh_memory(&mut self, slot: Slot, domain: Id) {
         let limits = space_limits(&self.processes[slot]);
-        self.system.limit_space(domain, limits);
+        if limits != USUAL {
+            self.system.limit_space(domain, limits);
+        }
     }
 
     /// PRLIMIT

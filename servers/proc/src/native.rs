@@ -201,8 +201,15 @@ impl System for Native {
             .map(|_| ())
     }
 
-    fn fork(&mut self, parent: Id, share: bool) -> Result<Domain, Errno> {
-        self.new_domain(&[vm::FORK, parent as u64, share as u64])
+    fn fork(
+        &mut self,
+        parent: Id,
+        share: bool,
+        pays: Option<(u32, bool)>,
+    ) -> Result<Domain, Errno> {
+        let (pays, root) = pays.map_or((0, false), |(uid, root)| (u64::from(uid) + 1, root));
+        let words = [vm::FORK, parent as u64, share as u64, pays, root.into()];
+        self.new_domain(&words)
     }
 
     fn reset(&mut self, id: Id, heap: (u64, u64)) -> Result<(), Errno> {

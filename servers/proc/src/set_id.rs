@@ -83,7 +83,8 @@ impl<S: System> Manager<S> {
             ..Start::default()
         };
         let from = self.pristine()?;
-        let domain = self.system.fork(from.id, false)?;
+        let pays = (self.account(slot), self.processes[slot].creds.euid == 0);
+        let domain = self.system.fork(from.id, false, Some(pays))?;
         let made = self.prepare(message, slot, domain, &slots, (told_at, told), start);
         let id = match made {
             Ok(id) => id,
@@ -153,10 +154,8 @@ impl<S: System> Manager<S> {
         start: Start,
     ) -> Result<u32, Errno> {
         let process = &self.processes[slot];
-        let (pid, uid, root) = (process.pid, process.creds.euid, process.root.clone());
+        let (pid, root) = (process.pid, process.root.clone());
         let old = process.domain;
-        let account = self.account(slot);
-        self.system.set_account(domain.id, account, uid == 0);
         self.system.copy_table(old, domain, Some(slots))?;
         self.system.close_on_exec(domain);
         self.give_portals(slot, domain)?;
@@ -238,8 +237,10 @@ impl<S: System> Manager<S> {
             mapped.map(|()| domain)
         });
         self.image = Some(image);
-        self.pristine = Some(made?);
-        made
+        let domain = made?;
+        self.limit_pristine_memory(domain.id);
+        self.pristine = Some(domain);
+        Ok(domain)
     }
 
     /// If memory is wanted from that domain it goes; it is made again when it is needed.

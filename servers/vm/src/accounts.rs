@@ -256,14 +256,18 @@ impl<N: Nucleus> Vm<N> {
         self.frames.accounts.make(uid).ok_or(ENOMEM)
     }
 
+    /// The account of a user or a group.
+    pub(crate) fn payer(&mut self, uid: u64) -> Result<Account, Errno> {
+        match u32::try_from(uid).map_err(|_| EINVAL)? {
+            group @ GROUP_FIRST.. => self.group(group),
+            uid => self.account_of(uid),
+        }
+    }
+
     /// SET_ACCOUNT: a domain acts for this user or in this group from now on, with user 0's privilege or without. What is its space's alone goes along, unless others use the space.
     pub(crate) fn set_account(&mut self, id: Id, uid: u64, root: bool) -> Result<u64, Errno> {
-        let uid = u32::try_from(uid).map_err(|_| EINVAL)?;
         let domain = self.domain(id).ok_or(ESRCH)?;
-        let account = match uid {
-            GROUP_FIRST.. => self.group(uid)?,
-            _ => self.account_of(uid)?,
-        };
+        let account = self.payer(uid)?;
         self.set_domain(Domain {
             account,
             root,
@@ -517,10 +521,7 @@ impl<N: Nucleus> Vm<N> {
         if uid == 0 {
             return Err(EPERM);
         }
-        let account = match uid {
-            GROUP_FIRST.. => self.group(uid)?,
-            _ => self.account_of(uid)?,
-        };
+        let account = self.payer(uid.into())?;
         self.frames.accounts.get_mut(account).limit = limit;
         // Somebody may wait who needs not any more.
         Ok(0)

@@ -205,7 +205,13 @@ impl<N: Nucleus> Vm<N> {
     }
 
     /// FORK.
-    pub(crate) fn fork(&mut self, token: Token, parent: Id, share: bool) -> Result<(), Errno> {
+    pub(crate) fn fork(
+        &mut self,
+        token: Token,
+        parent: Id,
+        share: bool,
+        pays: Option<(u64, bool)>,
+    ) -> Result<(), Errno> {
         let Domain {
             space: from,
             account,
@@ -213,7 +219,10 @@ impl<N: Nucleus> Vm<N> {
             adjust,
             ..
         } = self.domain(parent).ok_or(ESRCH)?;
-        let payer = (account, root);
+        let payer = match pays {
+            Some((uid, root)) => (self.payer(uid)?, root),
+            None => (account, root),
+        };
         self.look_at_pools();
         if share {
             return self.finish(token, from, payer, adjust);

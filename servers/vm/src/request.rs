@@ -194,7 +194,12 @@ impl<N: Nucleus> Vm<N> {
                 Ok(()) => return None,
                 Err(errno) => Err(errno),
             },
-            vm::FORK => match self.fork(r.token, w[1] as Id, w[2] & 1 != 0) {
+            vm::FORK => match self.fork(
+                r.token,
+                w[1] as Id,
+                w[2] & 1 != 0,
+                w[3].checked_sub(1).map(|uid| (uid, w[4] & 1 != 0)),
+            ) {
                 Ok(()) => return None,
                 Err(errno) => Err(errno),
             },

@@ -19,7 +19,11 @@ impl Actions {
     }
 
     fn place(&self, signal: u32) -> usize {
-        (self.set & (bit(signal) - 1)).count_ones() as usize
+        match self.set >> (signal - 1) {
+            // Programs that set many do so in their order.
+            0 => self.list.len(),
+            _ => (self.set & (bit(signal) - 1)).count_ones() as usize,
+        }
     }
 
     pub fn get(&self, signal: u32) -> Action {
@@ -39,7 +43,10 @@ impl Actions {
             (true, false) => self.list[place] = action,
             (false, true) => {}
             (false, false) => {
-                self.list.insert(place, action);
+                match place == self.list.len() {
+                    true => self.list.push(action),
+                    false => self.list.insert(place, action),
+                }
                 self.set |= bit(signal);
             }
         }
