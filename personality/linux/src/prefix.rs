@@ -41,10 +41,11 @@ impl Entry {
 fn head(name: &[u8]) -> u64 {
     match name.first_chunk() {
         Some(bytes) => u64::from_le_bytes(*bytes),
-        None => name
-            .iter()
-            .rev()
-            .fold(0, |word, &byte| word << 8 | byte as u64),
+        None => {
+            let mut bytes = [0; 8];
+            bytes[..name.len()].copy_from_slice(name);
+            u64::from_le_bytes(bytes)
+        }
     }
 }
 

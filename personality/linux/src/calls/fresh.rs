@@ -236,8 +236,7 @@ pub fn exec(
         let state = process.state();
         told.umask = state.umask;
         told.next_id = state.files.next_id();
-        let ignored = state.actions.iter().filter(|(_, a)| a.handler == SIG_IGN);
-        told.ignored = ignored.fold(0, |set, (signal, _)| set | crate::signal::bit(signal));
+        told.ignored = state.actions.which(|action| action.handler == SIG_IGN);
         told.pending.extend(state.queue.all());
         told.cwd = state.cwd.as_ref().map_or(NO_SLOT, |file| file.slot());
         let kept = state.files.files().filter(|(_, e)| !e.close_on_exec);

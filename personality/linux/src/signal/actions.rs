@@ -1,6 +1,6 @@
 //! What the process does at each signal. Most signals have the default, so only the others are kept: exec and vfork, which go through all of them, are short.
 
-use super::{bit, signals_of, Action, SIG_IGN};
+use super::{bit, Action, SIG_IGN};
 use alloc::vec::Vec;
 
 #[derive(Clone, Debug, Default)]
@@ -52,15 +52,22 @@ impl Actions {
         }
     }
 
-    /// Those that are not the default, ascending.
-    pub fn iter(&self) -> impl Iterator<Item = (u32, &Action)> {
-        signals_of(self.set).zip(&self.list)
+    /// The signals, as a mask, with an action that is not the default and of this kind.
+    pub fn which(&self, is: impl Fn(&Action) -> bool) -> u64 {
+        let (mut left, mut found) = (self.set, 0);
+        for action in &self.list {
+            let lowest = left & left.wrapping_neg();
+            left ^= lowest;
+            if is(action) {
+                found |= lowest;
+            }
+        }
+        found
     }
 
     /// exec: caught signals go back to the default, ignored ones stay.
     pub fn reset_for_exec(&mut self) {
-        let ignored = self.iter().filter(|(_, action)| action.handler == SIG_IGN);
-        self.set = ignored.fold(0, |set, (signal, _)| set | bit(signal));
+        self.set = self.which(|action| action.handler == SIG_IGN);
         self.list.retain(|action| action.handler == SIG_IGN);
         for action in &mut self.list {
             *action = Action {
@@ -106,11 +113,11 @@ mod tests {
                 }
             }
             assert!((1..=64).all(|signal| actions.get(signal) == table[signal as usize]));
-            let mut others = actions.iter();
-            for (signal, action) in (0..).zip(&table).filter(|(_, a)| **a != Action::default()) {
-                assert_eq!(others.next(), Some((signal, action)));
+            for kind in [SIG_IGN, 2] {
+                let signals = (1..=64).filter(|&signal| table[signal as usize].handler == kind);
+                let mask = signals.fold(0, |mask, signal| mask | bit(signal));
+                assert_eq!(actions.which(|action| action.handler == kind), mask);
             }
-            assert!(others.next().is_none());
         }
     }
 }

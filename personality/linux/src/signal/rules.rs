@@ -43,15 +43,8 @@ pub fn disposition(signal: u32, action: &Action) -> Disposition {
 
 /// The words of SIGNAL_STATE: ignored, caught, flags. Signals in `wanted` are reported although their default is to ignore them.
 pub fn told(actions: &Actions, wanted: u64) -> (u64, u64, u64) {
-    let (mut ignore, mut default) = (0, u64::MAX);
-    for (signal, action) in actions.iter() {
-        match action.handler {
-            SIG_DFL => continue,
-            SIG_IGN => ignore |= bit(signal),
-            _ => {}
-        }
-        default &= !bit(signal);
-    }
+    let ignore = actions.which(|action| action.handler == SIG_IGN);
+    let default = !actions.which(|action| action.handler != SIG_DFL);
     let ignored = ignore | default & DEFAULT_IGNORED & !wanted;
     let caught = !(ignore | default);
     let child = actions.get(SIGCHLD);
