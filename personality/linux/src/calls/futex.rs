@@ -458,17 +458,23 @@ pub fn release_robust_list() {
 
 fn owner_died(entry: u64, offset: u64) {
     let word = (entry & !1).wrapping_add(offset);
-    let Ok(old) = user::read::<u32>(word) else {
+    let Ok(mut old) = user::read::<u32>(word) else {
         return;
     };
-    if old & LOCK_OWNER == area().tid() {
+    // Others may say just now that they wait.
+    while old & LOCK_OWNER == area().tid() {
         let new = old & LOCK_WAITERS | LOCK_OWNER_DIED;
-        if user::compare_exchange(word, old, new) == Ok(old) && old & LOCK_WAITERS != 0 {
-            // Whoever waits may do so in this process or, if others have the page, in `proc`.
-            wake(word, 1, u32::MAX);
-            if let Ok(Some(key)) = identity(word) {
-                let _ = wake_word((word, Some(key)), 1, u32::MAX);
-            }
+        match user::compare_exchange(word, old, new) {
+            Ok(found) if found == old => break,
+            Ok(found) => old = found,
+            Err(_) => return,
+        }
+    }
+    if old & LOCK_OWNER == area().tid() && old & LOCK_WAITERS != 0 {
+        // Whoever waits may do so in this process or, if others have the page, in `proc`.
+        wake(word, 1, u32::MAX);
+        if let Ok(Some(key)) = identity(word) {
+            let _ = wake_word((word, Some(key)), 1, u32::MAX);
         }
     }
 }
