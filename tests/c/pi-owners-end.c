@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MUTEXES = 150, ROUNDS = 20 };
+enum { MUTEXES = 400, ROUNDS = 20 };
 static pthread_mutex_t mutexes[MUTEXES];
 static pthread_barrier_t taken, over;
 static int told[MUTEXES];

@@ -634,11 +634,24 @@ pub fn make_room() -> Result<()> {
 
 /// The same, for many that are no descriptors yet.
 pub fn grow_room() -> Result<()> {
+    let capacity = process().state().capacity;
+    grow_room_from(capacity)
+}
+
+/// The portal table was found full when it had this capacity. Of many threads that find it so one has it grow, and the others wait for that.
+pub fn grow_room_from(capacity: u32) -> Result<()> {
     let process = process();
-    memory::grow_table().map_err(|_| crate::errno::EMFILE)?;
-    process.state().capacity += 256;
+    let growing = process.growth.lock();
+    if process.state().capacity == capacity {
+        memory::grow_table().map_err(|_| crate::errno::EMFILE)?;
+        process.state().capacity += GROWTH;
+    }
+    drop(growing);
     Ok(())
 }
+
+/// Slots by which a portal table grows.
+const GROWTH: u32 = 256;
 
 /// The absolute path of an open file.
 #[inline(never)] // its buffer is a page of the caller's stack otherwise, which exec copies

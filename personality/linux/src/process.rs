@@ -69,6 +69,8 @@ pub struct Process {
     pub children_in_pid_space: AtomicBool,
     /// How often a thread gave all others its filters of system calls.
     pub filters_given: AtomicU32,
+    /// Held while the portal table grows.
+    pub growth: Lock<()>,
     pub state: Lock<State>,
     pub futexes: Lock<Futexes>,
 }
@@ -330,6 +332,7 @@ impl Process {
             children_in_pid_space: AtomicBool::new(false),
             filters_given: AtomicU32::new(0),
             state: Lock::new(State::new()),
+            growth: Lock::new(()),
             futexes: Lock::new(Futexes::default()),
         }
     }
@@ -393,6 +396,7 @@ impl Process {
             children_in_pid_space: copy_flag(&self.children_in_pid_space),
             filters_given: AtomicU32::new(0),
             state: Lock::new(state.separate()),
+            growth: Lock::new(()),
             futexes: Lock::new(Futexes::default()),
         }
     }
@@ -411,8 +415,10 @@ impl Process {
 
     /// As [`Process::hold_everything`], if anybody but this thread could hold a lock. If they are held now: the portals that a copy shall have.
     pub fn hold_for_copy(&self) -> Option<Slots> {
+        self.growth.acquire();
         let state = self.state();
         if state.is_alone() {
+            self.growth.release();
             return None;
         }
         let slots = Slots::of(&state);
@@ -444,6 +450,7 @@ impl Process {
 
     /// Take every lock of the process, in order, so that a copy of the memory is consistent.
     pub fn hold_everything(&self) {
+        self.growth.acquire();
         self.state.acquire();
         self.hold_rest();
     }
@@ -461,5 +468,6 @@ impl Process {
         area::release_spare();
         self.futexes.release();
         self.state.release();
+        self.growth.release();
     }
 }

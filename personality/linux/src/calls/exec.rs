@@ -318,6 +318,7 @@ fn pass_point_of_no_return(
         return result.map(|answer| in_new_space(process, answer));
     };
     // The same, of what goes on with the arena; the rest may be in its parent's hands.
+    process.growth.acquire();
     process.state.acquire();
     process.futexes.acquire();
     arena.lists.acquire();
@@ -328,6 +329,7 @@ fn pass_point_of_no_return(
     }
     process.futexes.release();
     process.state.release();
+    process.growth.release();
     result.map(|answer| in_new_space(process, answer))
 }
 

@@ -14,7 +14,7 @@ use crate::errno::{
 use crate::machine::area::{area, process};
 use crate::machine::request::Request;
 use crate::machine::{gate, user};
-use crate::path::grow_room;
+use crate::path::grow_room_from;
 use crate::signal::deliver;
 use cairn_abi::layout::linux_slot;
 use cairn_abi::service::memory::pool;
@@ -154,12 +154,10 @@ fn replace(address: u64, new: impl Fn(u32) -> Option<u32>) -> Result<()> {
     Ok(())
 }
 
-/// For another mutex: in the portal table, unless it is larger meanwhile than it was (of many threads that find it full one has it grow), or (ENOBUFS) in the
-/// nucleus.
+/// For another mutex: in the portal table, which had this capacity, or (ENOBUFS) in the nucleus.
 fn make_room(missing: Errno, capacity: u32) -> Result<()> {
     let made = match missing {
-        EMFILE if process().state().capacity != capacity => Ok(()),
-        EMFILE => grow_room(),
+        EMFILE => grow_room_from(capacity),
         _ => Request::new(&[vm::MORE_OBJECTS, pool::SEMAPHORE])
             .call(linux_slot::VM)
             .map(|_| ()),
