@@ -6,6 +6,8 @@ use crate::address::Address;
 use crate::link::Change;
 use crate::packet::Packet;
 use crate::routes::{origin, scope, Addresses, Route, Routes};
+use crate::tunnel::device::{Queue, TUN_PACKETS};
+use crate::tunnel::Tunnel;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -21,12 +23,18 @@ const LOOPBACK_MTU: u32 = 65_536;
 const QUEUE: usize = 1000;
 const QUEUE_BYTES: usize = 16 << 20;
 
+/// ARPHRD_ETHER, and ARPHRD_NONE.
+pub const ETHERNET: u16 = 1;
+pub const NO_HARDWARE: u16 = 65_534;
+
 /// IFF_ (netdevice(7)).
 pub mod flag {
     pub const UP: u32 = 1;
     pub const BROADCAST: u32 = 2;
     pub const LOOPBACK: u32 = 8;
+    pub const POINT_TO_POINT: u32 = 0x10;
     pub const RUNNING: u32 = 0x40;
+    pub const NO_ARP: u32 = 0x80;
     pub const MULTICAST: u32 = 0x1000;
     pub const LOWER_UP: u32 = 0x1_0000;
 }
@@ -118,6 +126,11 @@ pub trait Device {
     /// Send a frame as it is. It is not kept.
     fn send_frame(&mut self, frame: &[u8]) {
         let _ = frame;
+    }
+
+    /// What a program writes and reads, if it is the other end.
+    fn tunnel(&mut self) -> Option<&mut Queue> {
+        None
     }
 
     /// Of Ethernet.
@@ -217,6 +230,8 @@ pub struct Interface {
     /// How many memberships ask for what is for others.
     pub promiscuous: u32,
     pub link: Link,
+    /// Of TUN and TAP.
+    pub tunnel: Option<Tunnel>,
 }
 
 impl Interface {
@@ -235,14 +250,31 @@ impl Interface {
                 queue: VecDeque::new(),
                 bytes: 0,
             },
+            tunnel: None,
         }
+    }
+
+    /// How many packets wait at most until they leave.
+    pub fn queue_length(&self) -> u32 {
+        match self.has_header() {
+            true => 1000,
+            false => TUN_PACKETS as u32,
+        }
+    }
+
+    /// Do frames have a header there? (Those of `lo` get one of zeros.)
+    pub fn has_header(&self) -> bool {
+        self.tunnel.as_ref().is_none_or(|of| of.is_tap())
     }
 
     /// The kind of its hardware (ARPHRD_), and its address.
     pub fn hardware(&self) -> (u16, [u8; 6]) {
         match &self.link {
             Link::Loopback { .. } => (772, [0; 6]),
-            Link::Device(device) => (1, device.hardware_address()),
+            Link::Device(device) => {
+                let kind = self.tunnel.as_ref().map_or(ETHERNET, |of| of.hardware);
+                (kind, device.hardware_address())
+            }
         }
     }
 
@@ -294,8 +326,11 @@ impl Interface {
             }
             Link::Device(device) => device.send(cx, packet, next_hop),
         }
-        self.sent.packets += 1;
-        self.sent.bytes += length;
+        // (What a program reads is counted when it does.)
+        if self.tunnel.is_none() {
+            self.sent.packets += 1;
+            self.sent.bytes += length;
+        }
     }
 
     /// Does something wait in `lo`?
@@ -335,6 +370,8 @@ pub struct Way {
 /// All interfaces (there are few: they are walked), routes and addresses.
 pub struct Interfaces {
     pub all: Vec<Interface>,
+    /// The number of the next one: what is gone is not taken for another.
+    next: u32,
     routes: Routes,
     own: Addresses,
     broadcasts: Addresses,
@@ -344,6 +381,7 @@ impl Default for Interfaces {
     fn default() -> Interfaces {
         let mut interfaces = Interfaces {
             all: Vec::from([Interface::loopback()]),
+            next: LOOPBACK + 1,
             routes: Routes::default(),
             own: Addresses::default(),
             broadcasts: Addresses::default(),
@@ -371,7 +409,8 @@ impl Interfaces {
 
     /// One more; its number.
     pub fn add(&mut self, name: &[u8], mtu: u32, flags: u32, device: Box<dyn Device>) -> u32 {
-        let number = self.all.iter().map(|of| of.number).max().unwrap_or(0) + 1;
+        let number = self.next;
+        self.next += 1;
         self.all.push(Interface {
             number,
             name: Vec::from(name),
@@ -383,8 +422,15 @@ impl Interfaces {
             sent: Counts::default(),
             promiscuous: 0,
             link: Link::Device(device),
+            tunnel: None,
         });
         number
+    }
+
+    /// It is gone. (Its addresses and routes were removed before.)
+    pub fn remove(&mut self, number: u32) -> Option<Interface> {
+        let at = self.all.iter().position(|of| of.number == number)?;
+        Some(self.all.remove(at))
     }
 
     /// False: there is no memory.

@@ -62,11 +62,16 @@ impl Net {
         if taps && way.interface == LOOPBACK {
             self.tap_loopback(cx, &packet, kind::OUTGOING);
         }
+        let mut tunnel = false;
         if let Some(interface) = self.interfaces.get_mut(way.interface) {
             interface.send(cx, packet, way.next_hop);
+            tunnel = interface.tunnel.is_some();
         }
         if taps {
             self.tap_link(cx, way.interface);
+        }
+        if tunnel {
+            self.look_at_queue(cx, way.interface);
         }
     }
 
@@ -124,8 +129,11 @@ impl Net {
         let Some(from) = self.interfaces.get_mut(interface) else {
             return;
         };
-        from.received.packets += 1;
-        from.received.bytes += packet.bytes().len() as u64;
+        // (What a program writes was counted when it did.)
+        if from.tunnel.is_none() {
+            from.received.packets += 1;
+            from.received.bytes += packet.bytes().len() as u64;
+        }
         let Some((header, payload)) = parsed else {
             from.received.dropped += 1;
             self.complain(cx, &packet);

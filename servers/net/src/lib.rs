@@ -2,6 +2,7 @@
 //!
 //! * [`address`] addresses and endpoints; [`packet`] packets of IP; [`interface`] where packets come from and go to, and which route they take; [`link`] those that lead to other machines; [`internet`] what becomes of them;
 //! * [`routes`] which of them is taken; [`netlink`] what programs ask and change of all that; [`capture`] frames for programs that look at them;
+//! * [`tunnel`] TUN and TAP: interfaces whose other end is a program;
 //! * [`datagram`] UDP; [`errors`] what ICMP says of it; [`stream`] and [`listener`] TCP around [`cairn_tcp`]; [`icmp`] echo and errors; [`raw`] sockets for
 //!   packets as they are;
 //! * [`socket`] what a handle leads to; [`options`] of it; [`bind`] and [`ports`]: who may have which port;
@@ -42,5 +43,6 @@ pub mod table;
 #[cfg(test)]
 mod tests;
 pub mod timers;
+pub mod tunnel;
 
 pub use server::Net;

@@ -17,16 +17,21 @@ use crate::socket::{Socket, State, NOTHING};
 use crate::stream::{Place, Stream, Wait};
 use crate::table;
 use crate::timers::Timers;
+use crate::tunnel;
 use alloc::vec::Vec;
 use cairn_idl::capability;
+use cairn_idl::device;
 use cairn_idl::errno::*;
-use cairn_idl::fs::{self, kind, o, s};
+use cairn_idl::fs::{self, kind, o, s, Stat};
 use cairn_idl::net::{self, msg, with, DATAGRAM, INET, INET6, NETLINK, PACKET, RAW, STREAM};
 use cairn_idl::proc;
 use cairn_resmgr::context::socket_label;
-use cairn_resmgr::server::Answer;
+use cairn_resmgr::layout;
+use cairn_resmgr::server::{put, Answer};
 use cairn_resmgr::timeouts::Timeouts;
-use cairn_resmgr::{Context, Data, Failure, Handle, Handles, Meta, Opened, Readiness, Server};
+use cairn_resmgr::{
+    Context, Data, Dirents, Failure, Handle, Handles, Meta, Opened, Readiness, Server,
+};
 use cairn_rt::channel::Reply;
 use cairn_rt::{Message, Portal, Received};
 use cairn_slab::Slab;
@@ -39,6 +44,8 @@ const TIOCOUTQ: u64 = 0x5411;
 const SIOCATMARK: u64 = 0x8905;
 /// RWF_NOWAIT.
 const NOWAIT: u64 = 8;
+/// Inode number of /dev/net: numbers of sockets are odd and grow from 3 on.
+const DEVICES_INO: u64 = 2;
 /// What is asked of memory for a socket.
 const SOCKET_COST: usize = size_of::<Socket>() + 160;
 
@@ -57,6 +64,9 @@ pub enum Node {
     /// The mount portal.
     Root,
     Socket(u32),
+    /// /dev/net, and in it the device `tun`.
+    Devices,
+    Tunnel,
 }
 
 /// What a SEND says beside its data.
@@ -93,6 +103,8 @@ pub struct Net {
     /// Those of them that take frames.
     pub(crate) taps: Vec<u32>,
     pub make_ring: MakeRing,
+    /// Open files of `/dev/net/tun`.
+    pub(crate) tunnels: Slab<tunnel::File>,
     pub(crate) ports: Ports,
     pub(crate) timers: Timers,
     pub interfaces: Interfaces,
@@ -101,7 +113,7 @@ pub struct Net {
     pub(crate) links: Vec<Attached>,
     pub(crate) secret: Secret,
     pub(crate) hash_key: Key,
-    random: fn() -> u64,
+    pub(crate) random: fn() -> u64,
     state: u64,
     pub(crate) identification: u16,
     /// Errors of ICMP that may still be sent.
@@ -162,6 +174,7 @@ impl Net {
             captures: Slab::new(),
             taps: Vec::new(),
             make_ring: |_| None,
+            tunnels: Slab::new(),
             ports: Ports::new(key()),
             timers: Timers::default(),
             interfaces: Interfaces::default(),
@@ -275,7 +288,7 @@ impl Net {
             return fail(ENOMEM);
         }
         let flags = o::RDWR | flags & o::NONBLOCK;
-        let badge = handles.insert(cx, Node::Socket(index), flags, kind::INTERNET, ())?;
+        let badge = handles.insert(cx, Node::Socket(index), flags, kind::INTERNET, None)?;
         Ok(Reply::new(&[0]).mint(badge))
     }
 
@@ -395,7 +408,7 @@ impl Net {
             (stream.socket, stream.listener) = (Some(made), None);
         }
         let flags = o::RDWR | cx.request.words[1] & o::NONBLOCK;
-        let badge = handles.insert(cx, Node::Socket(made), flags, kind::INTERNET, ())?;
+        let badge = handles.insert(cx, Node::Socket(made), flags, kind::INTERNET, None)?;
         Ok(Reply::new(&[0]).mint(badge))
     }
 
@@ -749,7 +762,8 @@ fn store_pieces(cx: &mut Context, place: usize, [first, second]: [&[u8]; 2]) -> 
 
 impl Server for Net {
     type Node = Node;
-    type State = ();
+    /// Of /dev/net/tun: the number of its record, since it has an interface.
+    type State = Option<u32>;
 
     fn root(&mut self, _: u64) -> Node {
         Node::Root
@@ -772,22 +786,97 @@ impl Server for Net {
                 ino: 1,
                 ..Meta::default()
             },
+            Node::Devices => Meta {
+                mode: s::IFDIR | 0o755,
+                ino: DEVICES_INO,
+                ..Meta::default()
+            },
+            Node::Tunnel => {
+                let rdev = layout::makedev(tunnel::DEVICE.0, tunnel::DEVICE.1);
+                Meta {
+                    mode: s::IFCHR | 0o666,
+                    ino: device::inode(rdev),
+                    rdev,
+                    ..Meta::default()
+                }
+            }
         })
     }
 
-    fn label(&mut self, node: Node, into: &mut [u8]) -> Option<usize> {
-        let Node::Socket(index) = node else {
-            return None;
-        };
-        socket_label(self.sockets.get(index)?.ino, into)
+    fn lookup(&mut self, _: &mut Context, dir: Node, name: &[u8]) -> Answer<Node> {
+        match (dir, name) {
+            (Node::Root, b"net") => Ok(Node::Devices),
+            (Node::Devices, b"tun") => Ok(Node::Tunnel),
+            (Node::Root | Node::Devices, _) => fail(ENOENT),
+            _ => fail(ENOTDIR),
+        }
     }
 
-    fn open(&mut self, _: &mut Context, node: Node, _: u64, _: &mut ()) -> Answer<Opened<Node>> {
+    fn parent(&mut self, cx: &mut Context, dir: Node) -> Answer<Node> {
+        match dir {
+            Node::Devices => Err(cx.redirect(b"/dev")),
+            _ => Ok(Node::Root),
+        }
+    }
+
+    fn readdir(
+        &mut self,
+        _: &mut Context,
+        handle: &mut Handle<Self>,
+        position: u64,
+        into: &mut Dirents,
+    ) -> Answer<u64> {
+        let mut all = Vec::from([(handle.node, &b"."[..]), (Node::Root, b"..")]);
+        match handle.node {
+            Node::Root => all.push((Node::Devices, b"net")),
+            Node::Devices => all.push((Node::Tunnel, b"tun")),
+            _ => return fail(ENOTDIR),
+        }
+        let entries = all.into_iter().map(|(node, name)| {
+            let Meta { ino, mode, .. } = self.meta(node)?;
+            Ok((ino, mode, name))
+        });
+        into.add_from(position, entries)
+    }
+
+    fn stat(&mut self, cx: &mut Context, node: Node) -> Answer<Stat> {
+        let meta = self.meta(node)?;
         match node {
-            Node::Root => Ok(Opened {
+            Node::Devices | Node::Tunnel => {
+                // As old as the system.
+                let since = cx
+                    .transport
+                    .realtime()
+                    .saturating_sub(cx.transport.monotonic());
+                Ok(layout::device_stat(&meta, (since / 1_000_000_000) as i64))
+            }
+            _ => Ok(layout::plain_stat(&meta)),
+        }
+    }
+
+    fn label(&mut self, node: Node, into: &mut [u8]) -> Option<usize> {
+        let name: &[u8] = match node {
+            Node::Socket(index) => return socket_label(self.sockets.get(index)?.ino, into),
+            Node::Root => return None,
+            Node::Devices => b"/dev/net",
+            Node::Tunnel => b"/dev/net/tun",
+        };
+        put(name, into).ok()
+    }
+
+    fn open(
+        &mut self,
+        _: &mut Context,
+        node: Node,
+        _: u64,
+        _: &mut Option<u32>,
+    ) -> Answer<Opened<Node>> {
+        match node {
+            Node::Root | Node::Devices => Ok(Opened {
                 node,
                 kind: kind::DIRECTORY,
             }),
+            Node::Tunnel => Ok(Opened { node, kind: 0 }),
             // Also again, through /proc/self/fd.
             Node::Socket(_) => fail(ENXIO),
         }
@@ -795,10 +884,15 @@ impl Server for Net {
 
     fn close(&mut self, cx: &mut Context, handle: Handle<Self>) {
         self.begin(cx);
-        if let (Node::Socket(index), 0) = (handle.node, handle.flags & o::PATH) {
-            self.end(cx, index);
-            self.alarm(cx);
+        match (handle.node, handle.flags & o::PATH) {
+            (Node::Socket(index), 0) => self.end(cx, index),
+            (Node::Tunnel, 0) => match handle.state {
+                Some(index) => self.close_tunnel(cx, index),
+                None => return,
+            },
+            _ => return,
         }
+        self.alarm(cx);
     }
 
     fn read<'a>(
@@ -809,8 +903,10 @@ impl Server for Net {
         length: usize,
     ) -> Answer<Data<'a>> {
         self.begin(cx);
-        let Node::Socket(index) = handle.node else {
-            return fail(EBADF);
+        let index = match handle.node {
+            Node::Socket(index) => index,
+            Node::Tunnel => return self.read_tunnel(cx, handle.state, length),
+            Node::Root | Node::Devices => return fail(EISDIR),
         };
         let peek = cx.request.words[2] & fs::PEEK != 0;
         let nonblocking = handle.nonblocking() || cx.request.words[2] & NOWAIT != 0;
@@ -843,8 +939,14 @@ impl Server for Net {
         length: usize,
     ) -> Answer<usize> {
         self.begin(cx);
-        let Node::Socket(index) = handle.node else {
-            return fail(EBADF);
+        let index = match handle.node {
+            Node::Socket(index) => index,
+            Node::Tunnel => {
+                let result = self.write_tunnel(cx, handle.state, length);
+                self.alarm(cx);
+                return result;
+            }
+            _ => return fail(EBADF),
         };
         let result = self.send(cx, index, length, 0, &Sent::default());
         let limit = self.socket(index)?.limits.send;
@@ -854,12 +956,19 @@ impl Server for Net {
         result
     }
 
-    fn poll(&mut self, _: &mut Context, handle: &mut Handle<Self>) -> Answer<Readiness> {
-        let Node::Socket(index) = handle.node else {
-            return Ok(Readiness {
-                ready: 0,
-                keys: [0; 2],
-            });
+    fn poll(&mut self, cx: &mut Context, handle: &mut Handle<Self>) -> Answer<Readiness> {
+        let index = match handle.node {
+            Node::Socket(index) => index,
+            Node::Tunnel => {
+                let (ready, keys) = self.poll_tunnel(cx.request.badge, handle.state);
+                return Ok(Readiness { ready, keys });
+            }
+            _ => {
+                return Ok(Readiness {
+                    ready: 0,
+                    keys: [0; 2],
+                })
+            }
         };
         let socket = self.socket(index)?;
         let mut ready = socket.ready();
@@ -887,7 +996,7 @@ impl Server for Net {
     ) -> Answer<(Portal, u64)> {
         match handle.node {
             Node::Socket(index) => self.map_ring(index, offset, length),
-            Node::Root => fail(ENODEV),
+            _ => fail(ENODEV),
         }
     }
 
@@ -896,10 +1005,12 @@ impl Server for Net {
         cx: &mut Context,
         handle: &'a mut Handle<Self>,
         request: u64,
-        _: u64,
+        argument: u64,
     ) -> Answer<Reply<'a>> {
-        let Node::Socket(index) = handle.node else {
-            return fail(ENOTTY);
+        let index = match handle.node {
+            Node::Socket(index) => index,
+            Node::Tunnel => return self.tunnel_request(cx, &mut handle.state, request, argument),
+            _ => return fail(ENOTTY),
         };
         if (table::SIOCGIFNAME..0x8980).contains(&request) {
             return self.interface_request(cx, request);

@@ -442,7 +442,7 @@ impl Net {
             SIOCGIFMETRIC => word(rest, 0),
             SIOCGIFMTU => word(rest, interface.mtu),
             SIOCGIFINDEX => word(rest, interface.number),
-            SIOCGIFTXQLEN => word(rest, 1000),
+            SIOCGIFTXQLEN => word(rest, interface.queue_length()),
             SIOCGIFMAP => rest.fill(0),
             SIOCGIFHWADDR => {
                 rest.fill(0);
@@ -481,6 +481,7 @@ impl Net {
         }
         self.now(cx);
         let interface = self.interfaces.get(number);
+        let is_line = interface.is_some_and(|of| of.flags & flag::POINT_TO_POINT != 0);
         let mut all = interface.into_iter().flat_map(|of| of.addresses());
         let first = all.find(|own| own.address.is_v4()).copied();
         let value = u32::from_ne_bytes([rest[0], rest[1], rest[2], rest[3]]);
@@ -510,8 +511,9 @@ impl Net {
                 if address.is_multicast() || address.is_broadcast() {
                     return fail(EINVAL);
                 }
-                // The prefix of its class, until a mask is set.
+                // The prefix of its class, until a mask is set; one machine is at the other end of a line.
                 let bits = match given[0] {
+                    _ if is_line => 32,
                     ..128 => 8,
                     128..192 => 16,
                     192..224 => 24,

@@ -12,11 +12,12 @@ pub mod ring;
 mod tests;
 
 use crate::address::{Address, Endpoint};
-use crate::interface::{flag, LOOPBACK};
+use crate::interface::{flag, LOOPBACK, NO_HARDWARE};
 use crate::internet::Arrived;
 use crate::packet::{Header, Packet, Payload, HEADROOM};
 use crate::server::{fail, key, Net, Sent, READABLE};
 use crate::timers::Owner;
+use crate::tunnel::device::protocol_of;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use cairn_idl::capability::NET_RAW;
@@ -64,9 +65,10 @@ const LAST_LOOK: u64 = 64_000;
 const PROMISCUOUS: u16 = 1;
 const MEMBERSHIPS: usize = 64;
 
-/// A frame that passes an interface, with the link's header.
+/// A frame that passes an interface, with the link's header. (Where a link has none it is made up, and programs do not see it.)
 pub struct Seen<'a> {
     pub frame: &'a [u8],
+    pub has_header: bool,
     pub interface: u32,
     pub hardware: u16,
     pub kind: u8,
@@ -107,7 +109,10 @@ impl Seen<'_> {
 
 /// An address of this family: `sll_ifindex`, `sll_hatype`, `sll_pkttype` and `sll_halen` in the first word, `sll_addr` in the second.
 fn name(interface: u32, hardware: u16, kind: u8, address: [u8; 8], protocol: u16) -> Endpoint {
-    let length = if interface == 0 { 0 } else { 6 };
+    let length = match hardware {
+        0 | NO_HARDWARE => 0,
+        _ => 6,
+    };
     let low =
         u64::from(interface) | u64::from(hardware) << 32 | u64::from(kind) << 48 | length << 56;
     let address = Address::of_words(low, u64::from_le_bytes(address));
@@ -251,7 +256,7 @@ impl Net {
     }
 
     /// Whether links keep what they let pass, and also what is for others.
-    fn tell_links(&mut self) {
+    pub(crate) fn tell_links(&mut self) {
         let on = !self.taps.is_empty();
         for interface in &mut self.interfaces.all {
             let all = interface.promiscuous != 0;
@@ -269,6 +274,28 @@ impl Net {
             };
             self.tell_links();
         }
+    }
+
+    /// An interface is no more: who was bound to it gets nothing.
+    pub(crate) fn forget_interface_of_captures(&mut self, cx: &mut Context, number: u32) {
+        for at in 0..self.captures.end() {
+            let Some(capture) = self.captures.get_mut(at) else {
+                continue;
+            };
+            capture.promiscuous.retain(|of| *of != number);
+            if capture.interface != number {
+                continue;
+            }
+            capture.interface = u32::MAX;
+            if let Some(socket) = self.sockets.get_mut(capture.socket) {
+                socket.error = ENETDOWN;
+                cx.wake(key(capture.socket, READABLE));
+            }
+        }
+    }
+
+    fn is_ethernet(&self, number: u32) -> bool {
+        self.interfaces.get(number).is_none_or(|of| of.has_header())
     }
 
     // ---- names
@@ -570,6 +597,7 @@ impl Net {
         };
         let seen = Seen {
             frame,
+            has_header: interface.has_header(),
             interface: number,
             hardware: interface.hardware().0,
             kind,
@@ -597,7 +625,10 @@ impl Net {
         if !wants || !matches!(capture.interface, 0) && capture.interface != seen.interface {
             return;
         }
-        let start = if capture.cooked { HEADER } else { 0 };
+        let start = match capture.cooked || !seen.has_header {
+            true => HEADER,
+            false => 0,
+        };
         let length = seen.frame.len().saturating_sub(start);
         let about = About {
             network: HEADER,
@@ -715,7 +746,7 @@ impl Net {
             Some(to) => {
                 let [low, high] = to.address.words();
                 // (sll_halen)
-                if cooked && low >> 56 < 6 {
+                if cooked && low >> 56 < 6 && self.is_ethernet(low as u32) {
                     return fail(EINVAL);
                 }
                 (low as u32, to.port, Some(high.to_le_bytes()))
@@ -729,7 +760,8 @@ impl Net {
             return fail(ENETDOWN);
         }
         let (mtu, mac) = (interface.mtu as usize, interface.hardware().1);
-        let header = if cooked { HEADER } else { 0 };
+        let bare = !interface.has_header();
+        let header = if cooked || bare { HEADER } else { 0 };
         if length + header < HEADER {
             return fail(EINVAL);
         }
@@ -742,14 +774,19 @@ impl Net {
         }
         bytes.resize(HEADROOM + header + length, 0);
         cx.fetch(0, &mut bytes[HEADROOM + header..])?;
-        if cooked {
+        if header != 0 {
             let own = &mut bytes[HEADROOM..];
             match to {
+                _ if bare => {}
                 Some(to) => own[..6].copy_from_slice(&to[..6]),
                 None if number == LOOPBACK => {}
                 None => return fail(EINVAL),
             }
             own[6..12].copy_from_slice(&mac);
+            let protocol = match cooked {
+                true => protocol,
+                false => protocol_of(&own[HEADER..]).unwrap_or(protocol),
+            };
             own[12..HEADER].copy_from_slice(&protocol.to_be_bytes());
         }
         let frame = &bytes[HEADROOM..];
@@ -758,6 +795,7 @@ impl Net {
         }
         if let Some(device) = self.interfaces.get_mut(number).and_then(|of| of.device()) {
             device.send_frame(frame);
+            self.look_at_queue(cx, number);
             return Ok(length);
         }
         // Its station is nobody, and it has no broadcasts.

@@ -1,17 +1,17 @@
 //! A device of Ethernet: frames of a [`Port`], between which and IP are neighbours, fragments and the DHCP client.
 
-use super::{for_dhcp, Change};
+use super::{for_dhcp, pieces, Change};
 use crate::address::Address;
 use crate::capture::{kind as capture, whom};
 use crate::interface::{Device, Neighbour, Own};
-use crate::packet::{protocol, Header, Packet, IPV4, IPV6};
+use crate::packet::{protocol, Header, Packet, IPV6};
+use crate::tunnel::device::Queue;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use cairn_ethernet::arp::{Due, Neighbours, Next, Standing};
 use cairn_ethernet::autoconf::{self, kind, Autoconf, Ip6, Message};
 use cairn_ethernet::dhcp::{self, Client, Event};
-use cairn_ethernet::extensions::{FRAGMENT, PIECE};
-use cairn_ethernet::fragments::{checksum, Fragments, Outcome, PATIENCE_V4, PATIENCE_V6};
+use cairn_ethernet::fragments::{Fragments, Outcome, PATIENCE_V4, PATIENCE_V6};
 use cairn_ethernet::frame::{self, Arp, Kind, HEADER};
 use cairn_ethernet::{Ip, Mac, BROADCAST, NEVER};
 use cairn_resmgr::Context;
@@ -37,6 +37,11 @@ pub trait Port {
     /// False: there is no room now, and [`Port::pulse`] tells of some.
     fn send(&mut self, frame: &[u8]) -> bool;
     fn pulse(&mut self, pulse: &Received);
+
+    /// What a program writes and reads, if it is the other end.
+    fn tunnel(&mut self) -> Option<&mut Queue> {
+        None
+    }
 }
 
 pub struct Ethernet<P> {
@@ -50,7 +55,8 @@ pub struct Ethernet<P> {
     /// Packets in pieces, of IPv4 and of IPv6.
     fragments: Fragments,
     fragments6: Fragments,
-    client: Client,
+    /// Of DHCP; none where a program is the other end, which gives addresses itself.
+    client: Option<Client>,
     random: fn() -> u64,
     /// This machine's addresses on the link, with their prefixes' lengths; and the broadcast addresses of those.
     own: BTreeMap<Ip, u32>,
@@ -86,7 +92,7 @@ impl<P: Port> Ethernet<P> {
             reported: 0,
             fragments: Fragments::new(PATIENCE_V4),
             fragments6: Fragments::new(PATIENCE_V6),
-            client: Client::new(port.mac(), 0),
+            client: Some(Client::new(port.mac(), 0)),
             random,
             own: BTreeMap::new(),
             all: BTreeSet::new(),
@@ -101,6 +107,14 @@ impl<P: Port> Ethernet<P> {
             budget: ROUND,
             port,
         }
+    }
+
+    /// One that is down, and asks nobody for an address of IPv4.
+    pub fn by_hand(port: P, random: fn() -> u64) -> Ethernet<P> {
+        let mut device = Ethernet::new(port, random);
+        (device.client, device.wanted, device.was_up) = (None, false, false);
+        device.autoconf.stop();
+        device
     }
 
     pub fn port(&mut self) -> &mut P {
@@ -164,78 +178,20 @@ impl<P: Port> Ethernet<P> {
         };
         let mtu = self.mtu.min(packet.mtu as usize);
         if packet.bytes().len() > mtu {
+            let number = (self.random)() as u32;
+            let put = |frame: &mut [u8]| {
+                frame::write_header(frame, to, mac, kind);
+                self.put(frame);
+            };
             match kind {
-                Kind::Ipv4 => self.put_pieces(packet.bytes(), to, mtu),
-                _ => self.put_pieces6(packet.bytes(), to, mtu),
+                Kind::Ipv4 => pieces::v4(packet.bytes(), mtu, HEADER, put),
+                _ => pieces::v6(packet.bytes(), mtu, HEADER, number, put),
             }
             return;
         }
         if let Some(header) = packet.prepend(HEADER) {
             frame::write_header(header, to, mac, kind);
             self.put(packet.bytes());
-        }
-    }
-
-    /// RFC 791, 3.2. (Who forbids it has been told of the MTU by its way.)
-    fn put_pieces(&mut self, packet: &[u8], to: Mac, mtu: usize) {
-        let Some((head, payload)) = packet.split_first_chunk::<IPV4>() else {
-            return;
-        };
-        // This machine's packets have no options.
-        if head[0] != 0x45 || head[6] & 0x40 != 0 {
-            return;
-        }
-        let each = (mtu - IPV4) / 8 * 8;
-        let mac = self.port.mac();
-        let mut bytes = Vec::new();
-        if bytes.try_reserve_exact(HEADER + IPV4 + each).is_err() {
-            return;
-        }
-        for (i, piece) in payload.chunks(each).enumerate() {
-            let more = (i + 1) * each < payload.len();
-            bytes.clear();
-            bytes.resize(HEADER, 0);
-            frame::write_header(&mut bytes, to, mac, Kind::Ipv4);
-            bytes.extend_from_slice(head);
-            bytes.extend_from_slice(piece);
-            let own = &mut bytes[HEADER..];
-            own[2..4].copy_from_slice(&((IPV4 + piece.len()) as u16).to_be_bytes());
-            let flags = (i * each / 8) as u16 | u16::from(more) << 13;
-            own[6..8].copy_from_slice(&flags.to_be_bytes());
-            own[10..12].fill(0);
-            let sum = checksum(&own[..IPV4]);
-            own[10..12].copy_from_slice(&sum.to_be_bytes());
-            self.put(&bytes);
-        }
-    }
-
-    /// RFC 8200, 4.5; the number is one that nobody guesses (RFC 7739).
-    fn put_pieces6(&mut self, packet: &[u8], to: Mac, mtu: usize) {
-        let Some((head, payload)) = packet.split_first_chunk::<IPV6>() else {
-            return;
-        };
-        let each = mtu.saturating_sub(IPV6 + FRAGMENT) / 8 * 8;
-        let mac = self.port.mac();
-        let number = (self.random)() as u32;
-        let mut bytes = Vec::new();
-        let room = bytes.try_reserve_exact(HEADER + mtu).is_ok();
-        if each == 0 || !room {
-            return;
-        }
-        for (i, piece) in payload.chunks(each).enumerate() {
-            let more = (i + 1) * each < payload.len();
-            bytes.clear();
-            bytes.resize(HEADER, 0);
-            frame::write_header(&mut bytes, to, mac, Kind::Ipv6);
-            bytes.extend_from_slice(head);
-            let [a, b] = ((i * each) as u16 | u16::from(more)).to_be_bytes();
-            bytes.extend_from_slice(&[head[6], 0, a, b]);
-            bytes.extend_from_slice(&number.to_be_bytes());
-            bytes.extend_from_slice(piece);
-            let own = &mut bytes[HEADER..];
-            own[4..6].copy_from_slice(&((FRAGMENT + piece.len()) as u16).to_be_bytes());
-            own[6] = PIECE;
-            self.put(&bytes);
         }
     }
 
@@ -527,7 +483,9 @@ impl<P: Port> Ethernet<P> {
     fn look_at_carrier(&mut self) {
         let up = self.is_up();
         if up && !self.was_up {
-            self.client.carrier(self.now);
+            if let Some(client) = &mut self.client {
+                client.carrier(self.now);
+            }
             self.autoconf.start(self.now);
         }
         self.was_up = up;
@@ -582,10 +540,12 @@ impl<P: Port> Device for Ethernet<P> {
                         Outcome::Kept => continue,
                         Outcome::Complete(whole) => (bytes, start) = (whole, 0),
                     }
-                    if let Some(message) = for_dhcp(&bytes[start..]) {
-                        let event = self.client.arrives(self.now, message);
-                        self.dhcp_event(event);
-                        continue;
+                    if let Some(client) = &mut self.client {
+                        if let Some(message) = for_dhcp(&bytes[start..]) {
+                            let event = client.arrives(self.now, message);
+                            self.dhcp_event(event);
+                            continue;
+                        }
                     }
                     return Some(Packet::received(bytes, start));
                 }
@@ -626,9 +586,10 @@ impl<P: Port> Device for Ethernet<P> {
             self.autoconf.due(self.now);
             self.look_at_autoconf();
         }
-        if self.is_up() {
+        let up = self.is_up();
+        if let Some(client) = self.client.as_mut().filter(|_| up) {
             let random = (self.random)() as u32;
-            let (message, event) = self.client.due(self.now, random);
+            let (message, event) = client.due(self.now, random);
             self.dhcp_event(event);
             if let Some(message) = message {
                 self.send_dhcp(&message);
@@ -643,7 +604,10 @@ impl<P: Port> Device for Ethernet<P> {
             return Time(self.now + 1);
         }
         let client = match self.is_up() {
-            true => self.client.deadline().min(self.autoconf.deadline()),
+            true => {
+                let client = self.client.as_ref().map_or(NEVER, Client::deadline);
+                client.min(self.autoconf.deadline())
+            }
             false => NEVER,
         };
         let first = self
@@ -674,6 +638,12 @@ impl<P: Port> Device for Ethernet<P> {
 
     fn hardware_address(&self) -> [u8; 6] {
         self.port.mac()
+    }
+
+    fn tunnel(&mut self) -> Option<&mut Queue> {
+        // Who writes a frame has it taken in with the same request.
+        self.budget = ROUND;
+        self.port.tunnel()
     }
 
     fn change(&mut self) -> Option<Change> {

@@ -4,6 +4,7 @@
 
 pub mod ethernet;
 pub mod native;
+pub mod pieces;
 #[cfg(test)]
 mod tests;
 
@@ -48,7 +49,8 @@ pub enum Change {
 #[derive(Clone, Copy)]
 pub struct Attached {
     interface: u32,
-    badge: u64,
+    /// None: nothing sends it pulses.
+    badge: Option<u64>,
     timer: u32,
     /// The address by DHCP, and its prefix.
     leased: Option<(Address, u32)>,
@@ -57,25 +59,60 @@ pub struct Attached {
 impl Net {
     /// One more link; its pulses have this badge.
     pub fn add_link(&mut self, name: &[u8], mtu: u32, badge: u64, device: Box<dyn Device>) -> bool {
-        let number = self.interfaces.add(name, mtu, FLAGS, device);
-        let Some(timer) = self.timers.add(Owner::Interface(number)) else {
+        let Some(timer) = self.attach(name, (mtu, FLAGS), Some(badge), device) else {
             return false;
         };
+        // The first look is at once.
+        self.timers.set(timer.1, Time(0));
+        true
+    }
+
+    /// An interface with a link behind it: its number, and its timer's. None: there is no memory.
+    pub(crate) fn attach(
+        &mut self,
+        name: &[u8],
+        (mtu, flags): (u32, u32),
+        badge: Option<u64>,
+        device: Box<dyn Device>,
+    ) -> Option<(u32, u32)> {
+        self.links.try_reserve(1).ok()?;
+        let timer = self.timers.add(Owner::Interface(0))?;
+        let number = self.interfaces.add(name, mtu, flags, device);
+        self.timers.belongs_to(timer, Owner::Interface(number));
         self.links.push(Attached {
             interface: number,
             badge,
             timer,
             leased: None,
         });
-        // The first look is at once.
-        self.timers.set(timer, Time(0));
-        true
+        Some((number, timer))
+    }
+
+    /// The link goes, with its interface and all that was said of it.
+    pub(crate) fn detach(&mut self, cx: &mut Context, number: u32) {
+        self.set_up(cx, number, false);
+        while let Some(own) = self
+            .interfaces
+            .get(number)
+            .and_then(|of| of.addresses().first().copied())
+        {
+            if !self.drop_address(cx, number, &own.address, own.bits) {
+                break;
+            }
+        }
+        self.drop_routes(cx, |route| route.interface == number);
+        if let Some(at) = self.links.iter().position(|link| link.interface == number) {
+            self.timers.remove(self.links.swap_remove(at).timer);
+        }
+        self.forget_interface_of_captures(cx, number);
+        self.link_gone(cx, number);
+        self.interfaces.remove(number);
     }
 
     /// A pulse that may be a link's.
     pub(crate) fn link_pulse(&mut self, cx: &mut Context, pulse: &Received) {
         let mut links = self.links.iter();
-        let Some(link) = links.find(|link| link.badge == pulse.badge).copied() else {
+        let Some(link) = links.find(|link| link.badge == Some(pulse.badge)).copied() else {
             return;
         };
         self.now(cx);
@@ -98,8 +135,16 @@ impl Net {
         self.look_at(cx, link);
     }
 
-    fn device(&mut self, number: u32) -> Option<&mut dyn Device> {
+    pub(crate) fn device(&mut self, number: u32) -> Option<&mut dyn Device> {
         self.interfaces.get_mut(number)?.device()
+    }
+
+    /// What a program wrote is taken in.
+    pub(crate) fn look_at_link(&mut self, cx: &mut Context, number: u32) {
+        let mut links = self.links.iter();
+        if let Some(link) = links.find(|link| link.interface == number).copied() {
+            self.look_at(cx, link);
+        }
     }
 
     /// Take in what came, learn what has changed, and say when to look again.
@@ -121,6 +166,7 @@ impl Net {
         }
         self.tap_link(cx, number);
         self.look_at_carrier(cx, number);
+        self.look_at_queue(cx, number);
         self.set_link_timers();
     }
 

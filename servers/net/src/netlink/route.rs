@@ -123,9 +123,11 @@ fn put_link(to: &mut Builder, interface: &Interface, change: u32) {
     let length = interface.name.len().min(15);
     name[..length].copy_from_slice(&interface.name[..length]);
     to.attribute(3, &name[..=length]);
-    to.number(13, 1000);
+    // The queue's length, which is the program's for TUN.
+    to.number(13, interface.queue_length());
     // IF_OPER_: unknown, up, down.
-    let state = match (interface.is_loopback(), up) {
+    let unknown = interface.is_loopback() || interface.tunnel.is_some();
+    let state = match (unknown, up) {
         (true, true) => 0,
         (false, true) => 6,
         (_, false) => 2,
@@ -146,9 +148,14 @@ fn put_link(to: &mut Builder, interface: &Interface, change: u32) {
     to.number(35, 0);
     to.attribute(39, &[0]);
     to.attribute(14, &[0; 32]);
-    to.attribute(1, &mac);
-    let all = if interface.is_loopback() { 0 } else { 0xff };
-    to.attribute(2, &[all; 6]);
+    if interface.has_header() {
+        to.attribute(1, &mac);
+        let all = if interface.is_loopback() { 0 } else { 0xff };
+        to.attribute(2, &[all; 6]);
+    }
+    if let Some(tunnel) = &interface.tunnel {
+        to.attribute(18, &tunnel.described());
+    }
     let (received, sent) = (&interface.received, &interface.sent);
     let mut counts = [0; 24];
     counts[..4].copy_from_slice(&[received.packets, sent.packets, received.bytes, sent.bytes]);
@@ -335,6 +342,15 @@ impl Net {
         });
     }
 
+    /// An interface is about to be no more.
+    pub(crate) fn link_gone(&mut self, cx: &mut Context, number: u32) {
+        self.tell_change(cx, DELLINK, group::LINK, |to, net| {
+            if let Some(interface) = net.interfaces.get(number) {
+                put_link(to, interface, u32::MAX);
+            }
+        });
+    }
+
     fn address_changed(&mut self, cx: &mut Context, kind: u16, number: u32, own: &Own) {
         let groups = match own.address.is_v4() {
             true => group::ADDRESS_V4,
@@ -455,6 +471,11 @@ impl Net {
             GETLINK => self.get_link(cx, index, message),
             NEWLINK | SETLINK => self.set_link(cx, message),
             DELLINK => match self.link_of(message)? {
+                Some(of) if of.tunnel.is_some() => {
+                    let number = of.number;
+                    self.end_tunnel(cx, number);
+                    Ok(())
+                }
                 Some(_) => Err(EOPNOTSUPP),
                 None => Err(ENODEV),
             },
@@ -595,6 +616,7 @@ impl Net {
         }
         self.look_at_carrier(cx, number);
         self.link_changed(cx, number, before);
+        self.wake_writer(cx, number);
         if up {
             self.interfaces.restore_routes(number);
             return;
