@@ -74,16 +74,16 @@ fn root(guest_init: &Path, machine: &Machine) -> Result<Archive> {
     Ok(archive)
 }
 
-/// What Linux boots from: the root, and, where there are disks, the modules for them, which `guest-init` loads in the order of their names.
+/// What Linux boots from: the root, and the modules for what Cairn has built in, which `guest-init` loads in the order of their names: TUN, and disks where there
+/// are some.
 pub fn linux(guest_init: &Path, machine: &Machine) -> Result<Archive> {
     let mut archive = root(guest_init, machine)?;
+    let mut names = vec!["tun"];
     if !machine.attached()?.is_empty() {
-        for (number, module) in packages::linux_modules(&DISK_MODULES)?
-            .into_iter()
-            .enumerate()
-        {
-            archive.file(&format!("{MODULES}/{number:02}.ko"), 0o644, module);
-        }
+        names.extend(DISK_MODULES);
+    }
+    for (number, module) in packages::linux_modules(&names)?.into_iter().enumerate() {
+        archive.file(&format!("{MODULES}/{number:02}.ko"), 0o644, module);
     }
     Ok(archive)
 }

@@ -244,9 +244,14 @@ impl<M: Machine> Server for Devfs<M> {
                 None => return Err(Failure::Errno(ENOENT)),
             },
             // A device node of another file system that names nothing here is a device without a driver.
-            Node::Numbers => layout::device_number(name)
-                .and_then(|rdev| self.numbered(rdev))
-                .ok_or(Failure::Errno(ENXIO))?,
+            Node::Numbers => {
+                let rdev = layout::device_number(name);
+                if let Some(place) = rdev.and_then(table::elsewhere) {
+                    return Err(cx.redirect(place.as_bytes()));
+                }
+                rdev.and_then(|rdev| self.numbered(rdev))
+                    .ok_or(Failure::Errno(ENXIO))?
+            }
             Node::Entry(_) => return Err(Failure::Errno(ENOTDIR)),
         };
         match self.kind(node) {

@@ -134,6 +134,9 @@ fn numbers_lead_to_the_same_devices() {
     let answer = open(&mut bench, b"4:65");
     assert_eq!(answer.result(), -REDIRECT);
     assert_eq!(&answer.data[..9], b"tty:ttyS1");
+    let answer = open(&mut bench, b"10:200");
+    assert_eq!(answer.result(), -REDIRECT);
+    assert_eq!(&answer.data[..11], b"net:net/tun");
     assert_eq!(open(&mut bench, b"8:0").result(), -ENXIO);
     assert_eq!(open(&mut bench, b"x").result(), -ENXIO);
 }
@@ -145,7 +148,7 @@ fn the_directory_lists_devices_with_their_numbers() {
     let answer = bench.call(handle, &[fs::READDIR], b"", 4096).unwrap();
     let listing = String::from_utf8_lossy(answer.bytes()).into_owned();
     for name in [
-        "null", "ttyS0", "ttyS1", "console", "pts", "stdin", "vda", "vda1",
+        "null", "ttyS0", "ttyS1", "console", "pts", "net", "stdin", "vda", "vda1",
     ] {
         assert!(listing.contains(&format!("{name}\0")), "{name}");
     }

@@ -39,6 +39,11 @@ fn device(name: &str, kind: Kind, mode: u32, major: u32, minor: u32) -> Entry {
     }
 }
 
+/// A device in a directory of another manager, by its number: where a node of any file system with it leads.
+pub fn elsewhere(rdev: u64) -> Option<&'static str> {
+    (rdev == makedev(10, 200)).then_some("net:net/tun")
+}
+
 fn plain(name: &str, kind: Kind) -> Entry {
     let mode = match kind {
         Kind::Link(_) => s::IFLNK | 0o777,
@@ -65,6 +70,7 @@ pub fn entries(lines: u32) -> Vec<Entry> {
         device("console", Kind::Device("tty:console"), 0o600, 5, 1),
         device("ptmx", Kind::Device("tty:ptmx"), 0o666, 5, 2),
         plain("pts", Kind::Elsewhere("tty:pts")),
+        plain("net", Kind::Elsewhere("net:net")),
         plain("shm", Kind::Elsewhere("/run/shm")),
         plain("fd", Kind::Link("/proc/self/fd")),
         plain("stdin", Kind::Link("/proc/self/fd/0")),

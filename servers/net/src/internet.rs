@@ -133,9 +133,9 @@ impl Net {
         if from.tunnel.is_none() {
             from.received.packets += 1;
             from.received.bytes += packet.bytes().len() as u64;
+            from.received.dropped += u64::from(parsed.is_none());
         }
         let Some((header, payload)) = parsed else {
-            from.received.dropped += 1;
             self.complain(cx, &packet);
             return;
         };

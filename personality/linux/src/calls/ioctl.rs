@@ -62,6 +62,11 @@ fn sizes(request: u64) -> Sizes {
         0x1277 => Sizes(16, 0),                           // BLKDISCARD
         0x127e => Sizes(0, 2),                            // BLKROTATIONAL
         0x0301 => Sizes(0, 16),                           // HDIO_GETGEO
+        // Of TUN and TAP some say the size of another thing: TUNSETIFF and TUNGETIFF are about a struct ifreq, and TUNSETNOCSUM, TUNSETPERSIST, TUNSETOWNER,
+        // TUNSETLINK, TUNSETGROUP and TUNSETOFFLOAD take a word.
+        0x4004_54ca => Sizes(40, 40),
+        0x8004_54d2 => Sizes(0, 40),
+        0x4004_54c8 | 0x4004_54cb..=0x4004_54ce | 0x4004_54d0 => Sizes(0, 0),
         request if request > 0xffff => {
             let size = request >> 16 & 0x3fff;
             let (out, input) = (request >> 30 & 1, request >> 31 & 1);
@@ -198,5 +203,13 @@ mod tests {
         assert_eq!(sizes(0x4004_5431), Sizes(4, 0), "TIOCSPTLCK");
         assert_eq!(sizes(0x802c_542a), Sizes(0, 44), "TCGETS2");
         assert_eq!(sizes(0x540e), Sizes(0, 0), "TIOCSCTTY takes a word");
+        assert_eq!(sizes(0x4004_54ca), Sizes(40, 40), "TUNSETIFF");
+        assert_eq!(sizes(0x8004_54d2), Sizes(0, 40), "TUNGETIFF");
+        assert_eq!(
+            sizes(0x4004_54cb),
+            Sizes(0, 0),
+            "TUNSETPERSIST takes a word"
+        );
+        assert_eq!(sizes(0x8004_54cf), Sizes(0, 4), "TUNGETFEATURES");
     }
 }

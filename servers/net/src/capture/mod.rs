@@ -276,20 +276,30 @@ impl Net {
         }
     }
 
+    /// An interface is down: who takes its frames hears of it.
+    pub(crate) fn tell_captures(&mut self, cx: &mut Context, number: u32) {
+        for at in &self.taps {
+            let Some(capture) = self.captures.get_mut(*at) else {
+                continue;
+            };
+            let index = capture.socket;
+            let bound = capture.interface == number;
+            if let Some(socket) = self.sockets.get_mut(index).filter(|_| bound) {
+                socket.error = ENETDOWN;
+                cx.wake(key(index, READABLE));
+            }
+        }
+    }
+
     /// An interface is no more: who was bound to it gets nothing.
-    pub(crate) fn forget_interface_of_captures(&mut self, cx: &mut Context, number: u32) {
+    pub(crate) fn forget_interface_of_captures(&mut self, number: u32) {
         for at in 0..self.captures.end() {
             let Some(capture) = self.captures.get_mut(at) else {
                 continue;
             };
             capture.promiscuous.retain(|of| *of != number);
-            if capture.interface != number {
-                continue;
-            }
-            capture.interface = u32::MAX;
-            if let Some(socket) = self.sockets.get_mut(capture.socket) {
-                socket.error = ENETDOWN;
-                cx.wake(key(capture.socket, READABLE));
+            if capture.interface == number {
+                capture.interface = u32::MAX;
             }
         }
     }

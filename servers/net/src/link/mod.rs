@@ -104,7 +104,7 @@ impl Net {
         if let Some(at) = self.links.iter().position(|link| link.interface == number) {
             self.timers.remove(self.links.swap_remove(at).timer);
         }
-        self.forget_interface_of_captures(cx, number);
+        self.forget_interface_of_captures(number);
         self.link_gone(cx, number);
         self.interfaces.remove(number);
     }

@@ -622,6 +622,7 @@ impl Net {
             return;
         }
         self.drop_routes(cx, |route| route.interface == number);
+        self.tell_captures(cx, number);
     }
 
     // ---- addresses
