@@ -595,6 +595,64 @@ static void what_stays(void)
 	flags_of("keep");
 }
 
+static void address_of(const char *what, int request_number)
+{
+	struct ifreq request = { 0 };
+	strcpy(request.ifr_name, "line");
+	if (ioctl(control, request_number, &request))
+		printf("%s: %s\n", what, name(errno));
+	else
+		printf("%s: %s\n", what, inet_ntoa(((struct sockaddr_in *)&request.ifr_addr)->sin_addr));
+}
+
+/* One machine at the other end: by ioctl(2), then by rtnetlink(7). */
+static void a_line_with_a_peer(void)
+{
+	uint8_t bytes[2000];
+	int length, fd = opened(O_NONBLOCK), link = socket(AF_NETLINK, SOCK_RAW, 0);
+	take(fd, "line", TUN | NO_PI);
+	struct ifreq request = { 0 };
+	strcpy(request.ifr_name, "line");
+	struct sockaddr_in in = { .sin_family = AF_INET };
+	inet_aton("10.7.1.1", &in.sin_addr);
+	memcpy(&request.ifr_addr, &in, sizeof in);
+	CHECK(ioctl(control, SIOCSIFADDR, &request));
+	address_of("mask", SIOCGIFNETMASK);
+	address_of("peer", SIOCGIFDSTADDR);
+	inet_aton("10.7.2.2", &in.sin_addr);
+	memcpy(&request.ifr_addr, &in, sizeof in);
+	CHECK(ioctl(control, SIOCSIFDSTADDR, &request));
+	address_of("own", SIOCGIFADDR);
+	address_of("peer", SIOCGIFDSTADDR);
+	up("line", 1);
+	int s = datagrams("0.0.0.0", 5000);
+	CHECK(out(s, "10.7.2.2", "to the peer"));
+	length = next(fd, bytes, sizeof bytes, 0);
+	show("out", bytes, length);
+	CHECK(out(s, "10.7.2.3", "to another"));
+	CHECK(out(s, "10.7.1.2", "to another"));
+	/* NEWADDR with IFA_LOCAL and IFA_ADDRESS. */
+	struct { uint32_t length; uint16_t type, flags; uint32_t sequence, port; uint8_t family, bits, own, scope; int32_t index; uint16_t a[2]; uint8_t local[4]; uint16_t b[2]; uint8_t peer[4]; } more = {
+		40, 20, 0x605, 1, 0, AF_INET, 32, 0, 0, if_nametoindex("line"), { 8, 2 }, { 10, 7, 3, 1 }, { 8, 1 }, { 10, 7, 4, 2 }
+	};
+	struct { uint32_t head[4]; int32_t error; } answer;
+	CHECK(send(link, &more, sizeof more, 0));
+	recv(link, &answer, sizeof answer, 0);
+	printf("answer %d\n", answer.error);
+	CHECK(out(s, "10.7.4.2", "to the second"));
+	length = next(fd, bytes, sizeof bytes, 0);
+	show("out", bytes, length);
+	more.type = 21;
+	more.flags = 5;
+	CHECK(send(link, &more, sizeof more, 0));
+	recv(link, &answer, sizeof answer, 0);
+	printf("answer %d\n", answer.error);
+	CHECK(out(s, "10.7.4.2", "to nobody"));
+	close(fd);
+	close(s);
+	close(link);
+}
+
 /* RTM_DELLINK of an interface that a file has. */
 static void what_is_taken_away(void)
 {
@@ -631,6 +689,7 @@ int main(void)
 	information_in_front();
 	frames_of_a_tap();
 	what_stays();
+	a_line_with_a_peer();
 	what_is_taken_away();
 	return 0;
 }

@@ -153,6 +153,8 @@ pub struct Own {
     pub address: Address,
     /// The length of the prefix, of 128 bits, also for IPv4.
     pub bits: u32,
+    /// The machine at the other end of the line, whose prefix it then is.
+    pub peer: Option<Address>,
     /// RT_SCOPE_.
     pub scope: u8,
     /// IFA_F_ (rtnetlink(7)).
@@ -191,8 +193,9 @@ impl Own {
     fn route(&self, interface: u32) -> Option<Route> {
         let v4 = self.address.is_v4();
         let none = self.address.is_loopback() || self.flags & NO_PREFIX_ROUTE != 0;
-        (self.bits < 128 && !none).then(|| Route {
-            prefix: self.address.masked(self.bits),
+        let near = self.peer.unwrap_or(self.address);
+        ((self.bits < 128 || self.peer.is_some()) && !none).then(|| Route {
+            prefix: near.masked(self.bits),
             bits: self.bits,
             interface,
             metric: if v4 { 0 } else { 256 },

@@ -423,10 +423,17 @@ impl Net {
             }
             SIOCGIFFLAGS => rest[..2].copy_from_slice(&(interface.flags as u16).to_le_bytes()),
             SIOCGIFADDR | SIOCGIFDSTADDR | SIOCGIFBRDADDR | SIOCGIFNETMASK => {
-                let Some(Own { address, bits, .. }) = first else {
+                let Some(Own {
+                    address,
+                    bits,
+                    peer,
+                    ..
+                }) = first
+                else {
                     return fail(EADDRNOTAVAIL);
                 };
                 let own = address.as_v4().unwrap_or_default();
+                let peer = peer.and_then(|peer| peer.as_v4());
                 let mask = mask(*bits);
                 let lasts = interface.flags & flag::BROADCAST != 0;
                 v4(
@@ -435,6 +442,7 @@ impl Net {
                         SIOCGIFNETMASK => mask,
                         SIOCGIFBRDADDR if lasts => core::array::from_fn(|at| own[at] | !mask[at]),
                         SIOCGIFBRDADDR => [0; 4],
+                        SIOCGIFDSTADDR => peer.unwrap_or(own),
                         _ => own,
                     },
                 );
@@ -487,7 +495,7 @@ impl Net {
         let value = u32::from_ne_bytes([rest[0], rest[1], rest[2], rest[3]]);
         let given = [rest[4], rest[5], rest[6], rest[7]];
         let v4 = value as u16 == INET as u16;
-        let change = |net: &mut Net, cx: &mut Context, address: Address, bits: u32| {
+        let change = |net: &mut Net, cx: &mut Context, address: Address, bits: u32, peer| {
             if let Some(own) = first {
                 net.drop_address(cx, number, &own.address, own.bits);
             }
@@ -496,7 +504,7 @@ impl Net {
             }
             net.pay(cx, size_of::<Own>(), |net, cx, payer| {
                 let mut own = Own::new(address, bits);
-                own.payer = Some(payer);
+                (own.payer, own.peer) = (Some(payer), peer);
                 net.bring_address(cx, number, own)
             })
         };
@@ -519,7 +527,7 @@ impl Net {
                     192..224 => 24,
                     _ => 32,
                 };
-                change(self, cx, address, 96 + bits)
+                change(self, cx, address, 96 + bits, None)
             }
             SIOCSIFNETMASK if v4 => {
                 let mask = u32::from_be_bytes(given);
@@ -529,7 +537,19 @@ impl Net {
                 if mask.leading_ones() + mask.trailing_zeros() < 32 {
                     return fail(EINVAL);
                 }
-                change(self, cx, own.address, 96 + mask.leading_ones())
+                change(self, cx, own.address, 96 + mask.leading_ones(), own.peer)
+            }
+            // Who is at the other end.
+            SIOCSIFDSTADDR if v4 => {
+                let peer = Address::v4(given);
+                let Some(own) = first else {
+                    return fail(EADDRNOTAVAIL);
+                };
+                if peer.is_multicast() || peer.is_broadcast() {
+                    return fail(EINVAL);
+                }
+                let peer = Some(peer).filter(|peer| *peer != own.address);
+                change(self, cx, own.address, own.bits, peer)
             }
             // It is what the address and its mask say.
             SIOCSIFBRDADDR if v4 => match first {
@@ -537,7 +557,7 @@ impl Net {
                 Some(_) => Err(EOPNOTSUPP),
                 None => Err(EADDRNOTAVAIL),
             },
-            SIOCSIFADDR | SIOCSIFNETMASK | SIOCSIFBRDADDR => Err(EINVAL),
+            SIOCSIFADDR | SIOCSIFNETMASK | SIOCSIFBRDADDR | SIOCSIFDSTADDR => Err(EINVAL),
             _ => Err(EOPNOTSUPP),
         };
         match result {
@@ -575,6 +595,7 @@ const SIOCGIFCONF: u64 = 0x8912;
 const SIOCGIFFLAGS: u64 = 0x8913;
 const SIOCSIFFLAGS: u64 = 0x8914;
 const SIOCSIFADDR: u64 = 0x8916;
+const SIOCSIFDSTADDR: u64 = 0x8918;
 const SIOCSIFBRDADDR: u64 = 0x891a;
 const SIOCSIFNETMASK: u64 = 0x891c;
 const SIOCSIFMTU: u64 = 0x8922;

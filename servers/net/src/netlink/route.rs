@@ -184,7 +184,10 @@ fn put_address(to: &mut Builder, interface: &Interface, own: &Own, now: Time) {
     let bits = own.bits - ahead(family);
     to.put(&[family, bits as u8, own.flags as u8, own.scope]);
     to.put(&interface.number.to_ne_bytes());
-    to.attribute(1, bytes_of(&own.address));
+    to.attribute(1, bytes_of(&own.peer.unwrap_or(own.address)));
+    if family == INET6 && own.peer.is_some() {
+        to.attribute(2, bytes_of(&own.address));
+    }
     if family == INET {
         to.attribute(2, bytes_of(&own.address));
         if let Some(all) = &own.broadcast {
@@ -635,6 +638,7 @@ impl Net {
         let local = address_in(family, attributes.get(2))?;
         let address = address_in(family, attributes.get(1))?;
         let flags = attributes.word(8)?.unwrap_or(flags);
+        let peer = address.filter(|peer| local.is_some_and(|local| local != *peer));
         let address = match (family, local, address) {
             (INET, Some(local), _) => local,
             (INET6, local, Some(address)) => local.unwrap_or(address),
@@ -676,6 +680,7 @@ impl Net {
             return Err(ENOBUFS);
         }
         let mut own = Own::new(address, bits);
+        own.peer = peer;
         own.flags |= flags & crate::interface::NO_PREFIX_ROUTE;
         if family == INET {
             own.scope = body[3];
