@@ -659,6 +659,14 @@ static void what_is_taken_away(void)
 	uint8_t bytes[2000];
 	int fd = opened(O_NONBLOCK), link = socket(AF_NETLINK, SOCK_RAW, 0);
 	take(fd, "gone", TUN | NO_PI);
+	/* NEWLINK and SETLINK of nothing. */
+	for (int type = 16; type < 20; type += 3) {
+		struct { uint32_t length; uint16_t type, flags; uint32_t sequence, port, nothing[4]; } none = { 32, type, 5, 1, 0, { 0 } };
+		struct { uint32_t head[4]; int32_t error; } error;
+		CHECK(send(link, &none, sizeof none, 0));
+		recv(link, &error, sizeof error, 0);
+		printf("answer %d\n", error.error);
+	}
 	struct { uint32_t length; uint16_t type, flags; uint32_t sequence, port; uint8_t family[4]; int32_t index; uint32_t value, change; } request = {
 		32, 17, 5, 1, 0, { 0 }, if_nametoindex("gone"), 0, 0
 	};

@@ -544,7 +544,12 @@ impl Net {
     fn set_link(&mut self, cx: &mut Context, message: &Message) -> Done {
         let body = message.body();
         let attributes = Attributes::behind(body, 16).ok_or(EINVAL)?;
-        let Some(interface) = self.link_of(message)? else {
+        let found = match self.link_of(message) {
+            // Who says neither number nor name means one that there is not (`ip` finds out so whether links can be made and removed).
+            Err(EINVAL) if message.kind == NEWLINK && word(body, 4) == 0 => None,
+            found => found?,
+        };
+        let Some(interface) = found else {
             // There are no links that programs make.
             return Err(match message.flags & flag::CREATE {
                 0 => ENODEV,

@@ -171,6 +171,12 @@ fn who_asks_is_told_of_the_loopback_interface() {
         ask(&mut b, s, &request(18, 0, |to| to.put(&[0; 16]))),
         -EINVAL
     );
+    b.label = SYSTEM;
+    for (kind, error) in [(16, -ENODEV), (19, -EINVAL)] {
+        let nameless = request(kind, flag::ACK, |to| to.put(&[0; 16]));
+        assert_eq!(ask(&mut b, s, &nameless), error);
+    }
+    b.label = USER;
     // The name of the socket, and of who sends.
     let name = call(&mut b, s, &[net::NAME, 0], b"", 0).unwrap();
     assert!(name.words[1] != 0 && name.words[3] == NETLINK << 16);
