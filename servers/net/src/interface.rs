@@ -18,6 +18,7 @@ use cairn_tcp::time::Time;
 
 /// `lo`'s number; others follow.
 pub const LOOPBACK: u32 = 1;
+const LAST: u32 = i32::MAX as u32;
 const LOOPBACK_MTU: u32 = 65_536;
 /// Most packets and bytes that wait in `lo`.
 const QUEUE: usize = 1000;
@@ -413,7 +414,7 @@ impl Interfaces {
     /// One more; its number.
     pub fn add(&mut self, name: &[u8], mtu: u32, flags: u32, device: Box<dyn Device>) -> u32 {
         let number = self.next;
-        self.next += 1;
+        self.find_next();
         self.all.push(Interface {
             number,
             name: Vec::from(name),
@@ -428,6 +429,19 @@ impl Interfaces {
             tunnel: None,
         });
         number
+    }
+
+    /// A number that no interface has; long ago one may have had it.
+    fn find_next(&mut self) {
+        loop {
+            self.next = match self.next {
+                LAST => LOOPBACK + 1,
+                next => next + 1,
+            };
+            if self.get(self.next).is_none() {
+                return;
+            }
+        }
     }
 
     /// It is gone. (Its addresses and routes were removed before.)
@@ -621,6 +635,21 @@ mod tests {
 
     impl Device for Nothing {
         fn send(&mut self, _: &mut Context, _: Packet, _: Address) {}
+    }
+
+    #[test]
+    fn numbers_begin_again_behind_the_last_one() {
+        let mut interfaces = Interfaces::default();
+        let add = |interfaces: &mut Interfaces| {
+            let device = Box::new(Nothing);
+            interfaces.add(b"x", 1500, 0, device)
+        };
+        assert_eq!((add(&mut interfaces), add(&mut interfaces)), (2, 3));
+        interfaces.remove(2);
+        interfaces.next = LAST;
+        assert_eq!(add(&mut interfaces), LAST);
+        // (The third one is in use.)
+        assert_eq!((add(&mut interfaces), add(&mut interfaces)), (2, 4));
     }
 
     #[test]

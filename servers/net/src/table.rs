@@ -560,6 +560,7 @@ impl Net {
             SIOCSIFADDR | SIOCSIFNETMASK | SIOCSIFBRDADDR | SIOCSIFDSTADDR => Err(EINVAL),
             _ => Err(EOPNOTSUPP),
         };
+        self.alarm(cx);
         match result {
             Ok(()) => Ok(Reply::result(0)),
             Err(number) => fail(number),

@@ -627,10 +627,12 @@ impl Net {
         self.wake_writer(cx, number);
         if up {
             self.interfaces.restore_routes(number);
-            return;
+        } else {
+            self.drop_routes(cx, |route| route.interface == number);
+            self.tell_captures(cx, number);
         }
-        self.drop_routes(cx, |route| route.interface == number);
-        self.tell_captures(cx, number);
+        // The link may have begun or ended something by that.
+        self.look_at_link(cx, number);
     }
 
     // ---- addresses

@@ -548,6 +548,7 @@ impl Net {
         if known.is_none() {
             self.link_changed(cx, number, 0);
         }
+        self.alarm(cx);
         Ok(Reply::result(0))
     }
 

@@ -477,6 +477,32 @@ fn frames_of_a_tap() {
 }
 
 #[test]
+fn a_tap_has_addresses_of_ipv6_by_itself() {
+    let mut b = privileged();
+    let tap = open(&mut b);
+    take(&mut b, tap, b"", iff::TAP | iff::NO_INFORMATION).unwrap();
+    crate::tests::pass(&mut b, 5_000_000_000);
+    assert_eq!(read(&mut b, tap, 2000), Err(EAGAIN));
+    configure(&mut b, b"tap0");
+    let near = |b: &Bench<Net>| {
+        let of = b.server.interfaces.by_name(b"tap0").unwrap();
+        of.addresses().iter().any(|own| own.address.is_link_local())
+    };
+    assert!(!near(&b));
+    // Nothing but time passes: it asks whether it may have the address, has it, and asks for routers.
+    crate::tests::pass(&mut b, 5_000_000_000);
+    assert!(near(&b));
+    let kinds: Vec<u8> = core::iter::from_fn(|| read(&mut b, tap, 2000).ok())
+        .filter(|frame| frame[14 + 6] == protocol::ICMP_V6)
+        .map(|frame| frame[14 + 40])
+        .collect();
+    assert!(kinds.contains(&135) && kinds.contains(&133), "{kinds:?}");
+    let s = socket(&mut b, INET, DATAGRAM);
+    ioctl(&mut b, s, SIOCSIFFLAGS, &request(b"tap0", &[0, 0])).unwrap();
+    assert!(!near(&b));
+}
+
+#[test]
 fn what_goes_with_an_interface() {
     let (mut b, tun) = running();
     let number = b.server.interfaces.by_name(b"tun0").unwrap().number;
