@@ -53,8 +53,10 @@ pub struct Later {
     pub(crate) place: u64,
     /// What is to be opened in its place: it goes with the answer.
     pub(crate) right: Option<Portal>,
-    /// When the server wants its tick.
+    /// When the wait for messages ends: with the server's tick, or when a lease's time is over.
     pub(crate) deadline: Option<u64>,
+    tick: Option<u64>,
+    lease_end: Option<u64>,
     /// Something was read, of which marks are to hear before the answer.
     pub(crate) noticed: bool,
     pub(crate) accounts: Accounts,
@@ -81,6 +83,8 @@ impl Default for Later {
             place: 0,
             right: None,
             deadline: None,
+            tick: None,
+            lease_end: None,
             noticed: false,
             accounts: Accounts::default(),
             payer: None,
@@ -101,6 +105,14 @@ impl Later {
         for key in keys {
             self.interest[interest(key)] -= 1;
         }
+    }
+
+    #[inline]
+    fn set_deadline(&mut self) {
+        self.deadline = match (self.tick, self.lease_end) {
+            (Some(tick), Some(end)) => Some(tick.min(end)),
+            (tick, end) => tick.or(end),
+        };
     }
 
     /// See [`Context::wake`].
@@ -324,13 +336,34 @@ impl Context<'_> {
 
     /// Call [`crate::Server::tick`] at this monotonic time (once; `None`: not at all; 0: as soon as no message or pulse waits).
     pub fn wake_at(&mut self, deadline: Option<u64>) {
-        self.later.deadline = deadline;
+        self.later.tick = deadline;
+        self.later.set_deadline();
     }
 
     /// The same at this time at the latest.
     pub fn wake_by(&mut self, deadline: u64) {
-        let earlier = self.later.deadline.unwrap_or(deadline).min(deadline);
-        self.later.deadline = Some(earlier);
+        let earlier = self.later.tick.unwrap_or(deadline).min(deadline);
+        self.wake_at(Some(earlier));
+    }
+
+    /// When the next lease's time is over.
+    pub(crate) fn lease_alarm(&mut self, end: Option<u64>) {
+        self.later.lease_end = end;
+        self.later.set_deadline();
+    }
+
+    /// The wait is over: does the server have its tick now, or is it for a lease only?
+    pub(crate) fn ticks(&mut self) -> bool {
+        let (lease, tick) = (self.later.lease_end, self.later.tick);
+        if lease.is_some() {
+            let now = self.transport.monotonic();
+            let comes = |end: Option<u64>| end.is_some_and(|end| end <= now);
+            if comes(lease) && !comes(tick) {
+                return false;
+            }
+        }
+        self.wake_at(None);
+        true
     }
 
     /// [`Failure::Redirect`] to whoever serves a device or FIFO node of this kind; for `open` of a server that only keeps such nodes.

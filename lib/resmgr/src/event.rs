@@ -426,8 +426,12 @@ impl<S: Server> Manager<S> {
                 self.pulse(server, transport, received);
             }
             Err(Error::TimedOut) => {
-                self.waiting.later.deadline = None;
-                self.with_context(transport, &NOBODY, |cx| server.tick(cx));
+                let mut cx = context(transport, &mut self.waiting.later, &NOBODY);
+                let ticks = cx.ticks();
+                self.core.leases.expire(&mut cx);
+                if ticks {
+                    server.tick(&mut cx);
+                }
             }
             _ => {}
         }
@@ -552,6 +556,7 @@ impl<S: Server> Manager<S> {
     ) {
         let parked = self.lot.take(place);
         self.core.forget_lock_wait(&parked.request);
+        self.core.leases.end_wait(parked.request.token);
         self.core.forget_middle(&parked.request);
         let keeps = matches!(parked.request.words[0], fs::MKNOD | fs::MOUNT_POINT);
         if keeps && parked.request.portals == 1 {
@@ -632,6 +637,8 @@ impl<S: Server> Manager<S> {
                 if self.core.locks.close(keep, meta.ino, badge) {
                     self.waiting.later.wake(crate::files::lock_key(meta.ino));
                 }
+                let mut cx = context(transport, &mut self.waiting.later, &NOBODY);
+                self.core.leases.remove(&mut cx, meta.ino, badge);
             }
         }
         if let Some(at) = entry.mount {

@@ -34,6 +34,7 @@ mod frames;
 pub mod handle;
 pub mod keep;
 pub mod layout;
+mod lease;
 pub mod lock;
 pub mod manager;
 mod names;

@@ -10,6 +10,7 @@ use crate::frames::Shared;
 use crate::handle::{Handles, Recovered};
 use crate::keep::Keepsake;
 use crate::layout::STAT_SIZE;
+use crate::lease::Leases;
 use crate::lock::Locks;
 use crate::names::last_for;
 use crate::notice::Notices;
@@ -48,6 +49,7 @@ pub struct Manager<S: Server> {
 pub(crate) struct Core<S: Server> {
     pub handles: Handles<S>,
     pub locks: Locks,
+    pub leases: Leases,
     /// Numbers of the processes of whose end this server hears, by domain.
     pub attended: BTreeMap<u32, u32>,
     /// Files that are read without asking.
@@ -90,6 +92,7 @@ impl<S: Server> Manager<S> {
             core: Core {
                 handles: Handles::default(),
                 locks: Locks::default(),
+                leases: Leases::default(),
                 attended: BTreeMap::new(),
                 shared: Vec::new(),
                 moved: (0, 0, 0),
@@ -342,6 +345,7 @@ impl<S: Server> Core<S> {
             fs::ALLOCATE => self.allocate(server, cx),
             fs::LOCK => self.lock(server, cx),
             fs::FLOCK => self.flock(server, cx),
+            fs::LEASE => self.lease(server, cx),
             fs::MOUNT_POINT => self.mount_point(server, cx),
             fs::BIND => self.bind(server, cx),
             fs::BOUND => self.bound(cx),

@@ -114,6 +114,7 @@ impl<S: Server> Core<S> {
                 if flags & o::NOATIME != 0 {
                     permission::owner(cx, &access)?;
                 }
+                self.break_leases(server, cx, node, &access, flags)?;
             }
         }
         let mut state = S::State::default();
@@ -485,6 +486,7 @@ impl<S: Server> Core<S> {
                 return fail(EISDIR);
             }
             check_write(server, cx, node)?;
+            self.break_leases(server, cx, node, &access, o::WRONLY)?;
             (node, access)
         };
         if !is(&access, s::IFREG) {

@@ -56,6 +56,8 @@ pub struct Signals {
     pub on: AtomicBool,
     /// The event server's object that has them sent; 0: there is none.
     slot: AtomicU32,
+    /// The same for the breaks of a lease.
+    lease: AtomicU32,
 }
 
 impl Signals {
@@ -65,6 +67,25 @@ impl Signals {
             signal: AtomicU32::new(self.signal.load(Ordering::Relaxed)),
             on: AtomicBool::new(self.on.load(Ordering::Relaxed)),
             slot: AtomicU32::new(self.slot()),
+            lease: AtomicU32::new(self.lease()),
+        }
+    }
+
+    /// Nobody has asked for any, nor has a lease.
+    pub fn is_new(&self) -> bool {
+        self.owner.load(Ordering::Relaxed) == 0
+            && self.signal.load(Ordering::Relaxed) == 0
+            && self.lease() == 0
+    }
+
+    pub fn lease(&self) -> u32 {
+        self.lease.load(Ordering::Relaxed)
+    }
+
+    pub fn set_lease(&self, slot: u32) {
+        let old = self.lease.swap(slot, Ordering::Relaxed);
+        if old != 0 {
+            gate::close(old);
         }
     }
 
@@ -170,6 +191,7 @@ impl OpenFile {
 impl Drop for OpenFile {
     fn drop(&mut self) {
         self.signals.set_slot(0);
+        self.signals.set_lease(0);
         let slot = self.slot();
         if slot != NO_SLOT {
             gate::close(slot);

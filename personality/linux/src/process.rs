@@ -278,6 +278,7 @@ impl Slots {
             .for_each(|file| {
                 slots.add(file.slot());
                 slots.add(file.signals.slot());
+                slots.add(file.signals.lease());
             });
         slots
     }

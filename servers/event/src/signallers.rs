@@ -11,7 +11,8 @@ const SIGIO: u64 = 29;
 const SIGNALS: u64 = 64;
 /// si_code: of the system itself, and POLL_IN to POLL_HUP.
 const KERNEL: u64 = 0x80;
-const CODES: [(u64, u64, u64); 5] = [
+const CODES: [(u64, u64, u64); 6] = [
+    (poll::MSG, 3, poll::MSG | poll::IN | poll::RDNORM),
     (poll::HUP, 6, poll::HUP | poll::ERR),
     (poll::ERR, 4, poll::ERR),
     (poll::PRI, 5, poll::PRI),

@@ -620,6 +620,13 @@ fn files_send_signals() {
     let codes: Vec<u64> = b.fake.signalled.iter().map(|words| words[3]).collect();
     assert_eq!(codes, [1, 2]);
     b.fake.signalled.clear();
+    // A lease is to be given up.
+    let leased = make(&mut b, &[event::SIGNALLER, 40, owner, 5, 0]);
+    let lease = ctl(&mut b, leased, 1, 5, poll::MSG | event::flags::EDGE).unwrap();
+    tell(&mut b, lease, 0, 0);
+    tell(&mut b, lease, poll::MSG, told::AGAIN);
+    let expected = [[life, me, 40, 3, 5, 0x441, owner]];
+    assert_eq!(core::mem::take(&mut b.fake.signalled), expected);
     b.close(set);
     assert_eq!(tell(&mut b, interest, poll::IN, told::AGAIN), -ESTALE);
     assert!(b.fake.signalled.is_empty());

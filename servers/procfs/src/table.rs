@@ -288,6 +288,8 @@ pub fn rows<S: System>() -> alloc::vec::Vec<Row<S>> {
         fixed(Inotify, "max_queued_events", "16384\n"),
         fixed(Inotify, "max_user_instances", "128\n"),
         fixed(Inotify, "max_user_watches", "65536\n"),
+        fixed(Fs, "lease-break-time", "45\n"),
+        fixed(Fs, "leases-enable", "1\n"),
         fixed(Fs, "nr_open", "1048576\n"),
         fixed(Fs, "pipe-max-size", "1048576\n"),
         fixed(Fs, "pipe-user-pages-hard", "0\n"),

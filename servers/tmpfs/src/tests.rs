@@ -5,6 +5,7 @@ mod addresses;
 mod again;
 mod in_words;
 mod kept;
+mod leases;
 mod marks;
 mod private;
 mod roots;

@@ -1,7 +1,7 @@
 //! Descriptors: close, dup, fcntl.
 
 use super::io::{file, usable};
-use super::{locks, mqueue, owners};
+use super::{leases, locks, mqueue, owners};
 use crate::descriptors::{event_kind, number, OpenFile};
 use crate::errno::{Result, EBADF, EINVAL, ENOTTY, EPERM};
 use crate::machine::area::{process, Frame};
@@ -98,6 +98,8 @@ mod command {
     pub const OFD_GETLK: u64 = 36;
     pub const OFD_SETLKW: u64 = 38;
     pub const DUPFD_CLOEXEC: u64 = 1030;
+    pub const SETLEASE: u64 = 1024;
+    pub const GETLEASE: u64 = 1025;
     pub const ADD_SEALS: u64 = 1033;
     pub const GET_SEALS: u64 = 1034;
     pub use cairn_idl::fs::{GET_PIPE_SIZE as GETPIPE_SZ, SET_PIPE_SIZE as SETPIPE_SZ};
@@ -152,6 +154,8 @@ pub fn fcntl(f: &mut Frame) -> Result<u64> {
                     other => other,
                 })
         }
+        command::SETLEASE => leases::set(fd, &file, argument),
+        command::GETLEASE => leases::get(&file),
         command::ADD_SEALS if argument > u64::from(u32::MAX) => Err(EINVAL),
         command::ADD_SEALS => ask_seals(&file, fs::ADD_SEALS, argument),
         command::GET_SEALS => ask_seals(&file, fs::GET_SEALS, 0),

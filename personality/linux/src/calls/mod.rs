@@ -19,6 +19,7 @@ pub mod ids;
 pub mod internet;
 pub mod io;
 pub mod ioctl;
+pub mod leases;
 pub mod lend;
 pub mod locks;
 pub mod mapping;

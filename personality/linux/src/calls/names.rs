@@ -7,7 +7,7 @@ use crate::machine::area::{process, Frame};
 use crate::machine::buffer::Buffer;
 use crate::machine::request::Request;
 use crate::machine::user::{self, UserString};
-use crate::path::{self, send, walk, walk_two, Answer, Start, AT_FDCWD};
+use crate::path::{self, send, send_wait, walk, walk_two, Answer, Start, AT_FDCWD};
 use crate::prefix::Own;
 use alloc::vec::Vec;
 use cairn_idl::capability::DAC_READ_SEARCH;
@@ -335,5 +335,12 @@ pub fn truncate(f: &mut Frame) -> Result<u64> {
     if (f.arg(1) as i64) < 0 {
         return Err(EINVAL);
     }
-    one(AT_FDCWD, f.arg(0), &[fs::TRUNCATE, f.arg(1)])
+    let mut name = UserString::empty();
+    name.fill(f.arg(0))?;
+    // (It waits while somebody has a lease on the file.)
+    walk(AT_FDCWD, name.as_bytes(), |start, answer| {
+        let request = Request::new(&[fs::TRUNCATE, f.arg(1)]).path(&start.rest);
+        send_wait(request, start.slot, answer)?.0
+    })
+    .map(|()| 0)
 }

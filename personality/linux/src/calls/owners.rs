@@ -93,7 +93,8 @@ pub fn set_async(fd: u64, file: &OpenFile, on: bool) -> Result<u64> {
 }
 
 /// From now on the signals are as the file says.
-fn begin(fd: u64, file: &OpenFile) -> Result<u64> {
+pub fn begin(fd: u64, file: &OpenFile) -> Result<u64> {
+    super::leases::owner_changed(fd, file)?;
     let signals = &file.signals;
     let owner = signals.owner.load(Ordering::Relaxed);
     if !signals.on.load(Ordering::Relaxed) || owner == 0 {

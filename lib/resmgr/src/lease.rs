@@ -1,0 +1,338 @@
+//! Leases (fcntl F_SETLEASE), by inode number: who opens or truncates a file waits until the leases in its way are given up, at most [`LEASE_SECONDS`].
+//!
+//! A lease belongs to an open file description (its badge), which has one at most, and goes with it. A write lease is its file's only one.
+//! The holder is told by an interest of the event server that it named ([`cairn_idl::event::SIGNALLER`]): once for each break.
+//! Where nobody has a lease, opening pays for one comparison.
+
+use crate::context::{Context, Failure};
+use crate::files::barred;
+use crate::manager::Core;
+use crate::server::{Access, Answer, Server};
+use alloc::collections::{BTreeMap, BTreeSet};
+use cairn_abi::{Id, Token};
+use cairn_idl::errno::*;
+use cairn_idl::event::{self, told};
+use cairn_idl::fs::{o, poll, s, LEASE_SECONDS, OPEN};
+use cairn_idl::label;
+use cairn_rt::channel::Reply;
+
+/// Set in keys of requests that wait for a lease's end.
+const KEYS: u64 = 3 << 62;
+const SECOND: u64 = 1_000_000_000;
+/// What a lease is charged for: itself and its places in the maps.
+const COST: usize = size_of::<Lease>() + 96;
+
+const READ: u64 = 0;
+const WRITE: u64 = 1;
+const NONE: u64 = 2;
+
+pub(crate) fn lease_key(ino: u64) -> u64 {
+    KEYS | ino
+}
+
+/// When something that was asked of a holder is done without it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    No,
+    /// At this monotonic time.
+    By(u64),
+}
+
+struct Lease {
+    write: bool,
+    /// Who told which interest is to hear of a break.
+    interest: u64,
+    watcher: Id,
+    payer: u32,
+    /// To become a read lease; to go.
+    downgrade: Asked,
+    unlock: Asked,
+}
+
+impl Lease {
+    /// What is left once the holder has done what it was asked.
+    fn target(&self) -> u64 {
+        match (self.unlock, self.downgrade) {
+            (Asked::By(_), _) => NONE,
+            (_, Asked::By(_)) => READ,
+            _ => u64::from(self.write),
+        }
+    }
+}
+
+/// All leases of a manager.
+#[derive(Default)]
+pub(crate) struct Leases {
+    files: BTreeMap<u64, BTreeMap<u64, Lease>>,
+    /// Times, each with the file and the handle.
+    ends: BTreeSet<(u64, u64, u64)>,
+    /// Requests that wait, and are to write.
+    writers: BTreeMap<Token, u64>,
+}
+
+impl Leases {
+    #[inline(always)]
+    pub fn any(&self) -> bool {
+        // (Who waited looks once more when there is none left.)
+        !self.files.is_empty() || !self.writers.is_empty()
+    }
+
+    fn get(&mut self, ino: u64, badge: u64) -> Option<&mut Lease> {
+        self.files.get_mut(&ino)?.get_mut(&badge)
+    }
+
+    /// Is one in the way of who would read or write?
+    fn in_the_way(&self, ino: u64, write: bool) -> bool {
+        let file = self.files.get(&ino);
+        file.is_some_and(|file| write || file.values().any(|lease| lease.write))
+    }
+
+    /// The lease of a handle goes. Whether there was one.
+    pub fn remove(&mut self, cx: &mut Context, ino: u64, badge: u64) -> bool {
+        let Some(file) = self.files.get_mut(&ino) else {
+            return false;
+        };
+        let Some(lease) = file.remove(&badge) else {
+            return false;
+        };
+        if file.is_empty() {
+            self.files.remove(&ino);
+        }
+        for asked in [lease.downgrade, lease.unlock] {
+            self.forget(asked, ino, badge);
+        }
+        cx.refund(lease.payer, COST);
+        cx.wake(lease_key(ino));
+        true
+    }
+
+    fn forget(&mut self, asked: Asked, ino: u64, badge: u64) {
+        if let Asked::By(end) = asked {
+            self.ends.remove(&(end, ino, badge));
+        }
+    }
+
+    /// A lease becomes a read lease.
+    fn downgrade(&mut self, cx: &mut Context, ino: u64, badge: u64) {
+        let Some(lease) = self.get(ino, badge) else {
+            return;
+        };
+        lease.write = false;
+        let asked = core::mem::replace(&mut lease.downgrade, Asked::No);
+        self.forget(asked, ino, badge);
+        cx.wake(lease_key(ino));
+    }
+
+    /// What holders have not done in time is done.
+    pub fn expire(&mut self, cx: &mut Context) {
+        if self.ends.is_empty() {
+            return;
+        }
+        let now = cx.transport.monotonic();
+        while let Some(&(end, ino, badge)) = self.ends.first() {
+            if end > now {
+                break;
+            }
+            self.ends.pop_first();
+            let unlock = self.get(ino, badge).map(|lease| lease.unlock);
+            match unlock {
+                Some(Asked::By(at)) if at <= now => drop(self.remove(cx, ino, badge)),
+                Some(_) => self.downgrade(cx, ino, badge),
+                None => {}
+            }
+        }
+        self.set_alarm(cx);
+    }
+
+    fn set_alarm(&self, cx: &mut Context) {
+        cx.lease_alarm(self.ends.first().map(|end| end.0));
+    }
+
+    /// A request that may have waited waits no longer.
+    #[inline]
+    pub fn end_wait(&mut self, token: Token) {
+        if !self.writers.is_empty() {
+            self.writers.remove(&token);
+        }
+    }
+
+    fn writer_waits(&self, ino: u64) -> bool {
+        self.writers.values().any(|waited| *waited == ino)
+    }
+
+    /// Ask all holders in the way to give up; who was asked for the same before is not asked again.
+    fn ask(&mut self, cx: &mut Context, ino: u64, write: bool) {
+        let end = cx.transport.monotonic() + LEASE_SECONDS * SECOND;
+        let Some(file) = self.files.get_mut(&ino) else {
+            return;
+        };
+        for (&badge, lease) in file.iter_mut().filter(|(_, lease)| write || lease.write) {
+            let asked = (lease.unlock != Asked::No, lease.downgrade != Asked::No);
+            match (write, asked) {
+                (true, (false, _)) => lease.unlock = Asked::By(end),
+                (false, (false, false)) => lease.downgrade = Asked::By(end),
+                _ => continue,
+            }
+            self.ends.insert((end, ino, badge));
+            let watcher = u64::from(lease.watcher);
+            let words = [event::TELL, lease.interest, watcher, poll::MSG, told::AGAIN];
+            let [a, b, c, d, e] = words;
+            // (A holder that has ended, or closed its interest, is not told: its time runs all the same.)
+            cx.transport.event(&[a, b, c, d, e, 0, 0, 0]);
+        }
+        self.set_alarm(cx);
+    }
+}
+
+impl<S: Server> Core<S> {
+    /// LEASE
+    pub fn lease<'a>(&'a mut self, server: &mut S, cx: &mut Context) -> Answer<Reply<'a>> {
+        let [_, what, kind, interest, ..] = cx.request.words;
+        let (badge, watcher) = (cx.request.badge, cx.request.sender);
+        let entry = self.entry(cx.request)?;
+        if entry.handle.flags & o::PATH != 0 {
+            return Err(barred(entry, EBADF));
+        }
+        let node = entry.handle.node;
+        let meta = server.meta(node)?;
+        self.leases.expire(cx);
+        let lease = self.leases.get(meta.ino, badge);
+        match what {
+            0 => {
+                return Ok(Reply::result(
+                    lease.map_or(NONE, |lease| lease.target()) as i64
+                ))
+            }
+            1 if kind <= NONE => {}
+            2 => {
+                let lease = lease.ok_or(Failure::Errno(EAGAIN))?;
+                begin(cx, interest)?;
+                (lease.interest, lease.watcher) = (interest, watcher);
+                return Ok(Reply::result(0));
+            }
+            _ => return Err(Failure::Errno(EINVAL)),
+        }
+        if cx.uid() != meta.uid && !cx.has(label::OWNER) {
+            return Err(Failure::Errno(EACCES));
+        }
+        if meta.mode & s::IFMT != s::IFREG {
+            return Err(Failure::Errno(EINVAL));
+        }
+        if kind == NONE {
+            return match self.leases.remove(cx, meta.ino, badge) {
+                true => Ok(Reply::result(0)),
+                false => Err(Failure::Errno(EAGAIN)),
+            };
+        }
+        self.may_lease(meta.ino, badge, node, kind)?;
+        begin(cx, interest)?;
+        match self.leases.get(meta.ino, badge) {
+            Some(lease) => {
+                (lease.interest, lease.watcher) = (interest, watcher);
+                match kind {
+                    READ => self.leases.downgrade(cx, meta.ino, badge),
+                    _ => lease.write = true,
+                }
+            }
+            None => {
+                let payer = cx.payer();
+                cx.charge(payer, COST)?;
+                let lease = Lease {
+                    write: kind == WRITE,
+                    interest,
+                    watcher,
+                    payer,
+                    downgrade: Asked::No,
+                    unlock: Asked::No,
+                };
+                let file = self.leases.files.entry(meta.ino).or_default();
+                file.insert(badge, lease);
+                if let Some(entry) = self.handles.entry(badge) {
+                    entry.locks = true;
+                }
+            }
+        }
+        Ok(Reply::result(0))
+    }
+
+    /// A read lease needs that nobody has the file open for writing, a write lease that nobody else has it open at all.
+    fn may_lease(&mut self, ino: u64, badge: u64, node: S::Node, kind: u64) -> Answer<()> {
+        let write = kind == WRITE;
+        let opened = |flags: u64| flags & o::PATH == 0;
+        let disturbs = self.handles.any(|handle| {
+            let is_other = handle.badge != badge || !write;
+            let writes = flags_write(handle.flags);
+            handle.node == node && opened(handle.flags) && is_other && (write || writes)
+        });
+        let file = self.leases.files.get(&ino);
+        let mut others = file
+            .into_iter()
+            .flatten()
+            .filter(|(held, _)| **held != badge);
+        let refused = others.any(|(_, lease)| write || lease.unlock != Asked::No);
+        match disturbs || refused || self.leases.writer_waits(ino) {
+            true => Err(Failure::Errno(EAGAIN)),
+            false => Ok(()),
+        }
+    }
+
+    /// Somebody is about to open (with these flags) or truncate a file.
+    #[inline(always)]
+    pub fn break_leases(
+        &mut self,
+        server: &mut S,
+        cx: &mut Context,
+        node: S::Node,
+        access: &Access,
+        flags: u64,
+    ) -> Answer<()> {
+        match self.leases.any() && access.mode & s::IFMT == s::IFREG {
+            true => self.end_leases(server, cx, node, flags),
+            false => Ok(()),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn end_leases(
+        &mut self,
+        server: &mut S,
+        cx: &mut Context,
+        node: S::Node,
+        flags: u64,
+    ) -> Answer<()> {
+        let token = cx.request.token;
+        self.leases.end_wait(token);
+        self.leases.expire(cx);
+        let (ino, write) = (server.meta(node)?.ino, flags_write(flags));
+        if !self.leases.in_the_way(ino, write) {
+            return Ok(());
+        }
+        self.leases.ask(cx, ino, write);
+        if flags & o::NONBLOCK != 0 {
+            return Err(Failure::Errno(EAGAIN));
+        }
+        if cx.request.words[0] == OPEN && cx.request.in_len == 0 {
+            // It is made again, in the way that signals can interrupt.
+            return Err(Failure::Redirect);
+        }
+        if write {
+            self.leases.writers.insert(token, ino);
+        }
+        Err(Failure::Wait(lease_key(ino)))
+    }
+}
+
+fn flags_write(flags: u64) -> bool {
+    flags & o::ACCMODE != o::RDONLY
+}
+
+/// The interest exists, and belongs to who names it. (What it is told first is no event.)
+fn begin(cx: &mut Context, interest: u64) -> Answer<()> {
+    let watcher = u64::from(cx.request.sender);
+    let words = [event::TELL, interest, watcher, 0, 0, 0, 0, 0];
+    match cx.transport.event(&words) {
+        number @ ..0 => Err(Failure::Errno(-number)),
+        _ => Ok(()),
+    }
+}
