@@ -5,6 +5,7 @@ use crate::calls::epoll;
 use crate::errno::{Errno, Result, EBADF, EINVAL, EMFILE};
 use crate::event::Object;
 use crate::frames::Frames;
+use crate::machine::area::process;
 use crate::machine::gate;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -83,10 +84,7 @@ impl Signals {
     }
 
     pub fn set_lease(&self, slot: u32) {
-        let old = self.lease.swap(slot, Ordering::Relaxed);
-        if old != 0 {
-            gate::close(old);
-        }
+        replace_signaller(&self.lease, slot);
     }
 
     pub fn slot(&self) -> u32 {
@@ -95,10 +93,19 @@ impl Signals {
 
     /// Another object has them sent, or (0) none.
     pub fn set_slot(&self, slot: u32) {
-        let old = self.slot.swap(slot, Ordering::Relaxed);
-        if old != 0 {
-            gate::close(old);
-        }
+        replace_signaller(&self.slot, slot);
+    }
+}
+
+/// The old object's portal is closed. How many a process has is counted, for the size of its portal table.
+fn replace_signaller(place: &AtomicU32, slot: u32) {
+    let old = place.swap(slot, Ordering::Relaxed);
+    if slot != 0 {
+        process().signallers.fetch_add(1, Ordering::Relaxed);
+    }
+    if old != 0 {
+        gate::close(old);
+        process().signallers.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

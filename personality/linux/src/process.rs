@@ -58,6 +58,8 @@ pub struct Process {
     pub missing: AtomicU32,
     /// The memory is its parent's, until it executes a program (vfork).
     pub borrows_memory: AtomicBool,
+    /// Portals beside those of descriptors: of objects of the event server that send a file's signals ([`crate::descriptors::Signals`]).
+    pub signallers: AtomicU32,
     /// It has signal descriptors, perhaps: the event server is told which signals wait.
     pub signal_files: AtomicBool,
     /// It is in a mount name space that is not the first one.
@@ -229,7 +231,7 @@ impl State {
 
     /// After a fork the table is as large as what was copied needs, perhaps no larger.
     pub fn assume_capacity(&mut self) {
-        let least = self.files.used() + RESERVED_SLOTS;
+        let least = self.portals() + RESERVED_SLOTS;
         self.capacity = self.capacity.min(least.next_multiple_of(FIRST_CAPACITY));
     }
 
@@ -258,7 +260,12 @@ impl State {
 
     /// Should the portal table grow before `more` portals arrive?
     pub fn wants_growth(&self, more: u32) -> bool {
-        self.files.used() + OTHERS + more > self.capacity - RESERVED_SLOTS
+        self.portals() + OTHERS + more > self.capacity - RESERVED_SLOTS
+    }
+
+    /// Portals of descriptors and of what sends their signals.
+    fn portals(&self) -> u32 {
+        self.files.used() + area::process().signallers.load(Ordering::Relaxed)
     }
 }
 
@@ -326,6 +333,7 @@ impl Process {
             trace: AtomicU32::new(0),
             missing: AtomicU32::new(0),
             borrows_memory: AtomicBool::new(false),
+            signallers: AtomicU32::new(0),
             signal_files: AtomicBool::new(false),
             in_space: AtomicBool::new(false),
             in_user_space: AtomicBool::new(false),
@@ -390,6 +398,7 @@ impl Process {
             trace: copy(&self.trace),
             missing: AtomicU32::new(0),
             borrows_memory: AtomicBool::new(true),
+            signallers: copy(&self.signallers),
             signal_files: AtomicBool::new(self.signal_files.load(Ordering::Relaxed)),
             in_space: AtomicBool::new(state.space.is_some()),
             in_user_space: copy_flag(&self.in_user_space),
