@@ -55,6 +55,8 @@ static pid_t begin(int flags, int cuts) {
     fflush(stdout);
     pid_t child = fork();
     if (!child) {
+        // (A lease does not go as long as the child has its file open as well.)
+        for (int fd = 3; fd < 20; fd++) close(fd);
         int done = cuts ? truncate(path, 0) : open(path, flags);
         _exit(done < 0 ? errno : 0);
     }
@@ -152,6 +154,92 @@ static void test_breaks(void) {
     printf("the holder has ended: %d\n", other(O_WRONLY, 0));
 }
 
+/* One open file is its descriptors', of all processes that have it, and of the next program. */
+static void test_shared(void) {
+    int fd = open(path, O_RDONLY);
+    say("lease", fcntl(fd, F_SETLEASE, F_RDLCK));
+    fflush(stdout);
+    pid_t child = fork();
+    if (!child) {
+        say("a child's", fcntl(fd, F_GETLEASE));
+        say("made a write lease there", fcntl(fd, F_SETLEASE, F_WRLCK));
+        fflush(stdout);
+        _exit(0);
+    }
+    end(child);
+    say("here, too", fcntl(fd, F_GETLEASE));
+    int twin = dup(fd);
+    close(fd);
+    say("its twin has it", fcntl(twin, F_GETLEASE));
+    printf("reader: %s\n", strerror(other(O_RDONLY | O_NONBLOCK, 0)));
+    show("told");
+    fflush(stdout);
+    child = fork();
+    if (!child) {
+        say("given up there", fcntl(twin, F_SETLEASE, F_UNLCK));
+        fflush(stdout);
+        _exit(0);
+    }
+    end(child);
+    say("here, too", fcntl(twin, F_GETLEASE));
+    say("lease", fcntl(twin, F_SETLEASE, F_RDLCK));
+    if (!(child = fork())) {
+        char number[12];
+        sprintf(number, "%d", twin);
+        execl("/proc/self/exe", "leases", number, NULL);
+        _exit(9);
+    }
+    printf("the next program has it: %d\n", end(child));
+    child = fork();
+    if (!child) {
+        pause();
+        _exit(0);
+    }
+    say("whose signal", fcntl(twin, F_SETOWN, child));
+    printf("writer: %s\n", strerror(other(O_WRONLY | O_NONBLOCK, 0)));
+    say("given up", fcntl(twin, F_SETLEASE, F_UNLCK));
+    usleep(1000);
+    kill(child, SIGKILL);
+    end(child);
+    show("not told");
+    close(twin);
+}
+
+/* What is no opening breaks nothing. */
+static void test_others(void) {
+    int fd = open(path, O_RDWR);
+    say("lease", fcntl(fd, F_SETLEASE, F_WRLCK));
+    struct stat status;
+    say("stat", stat(path, &status));
+    int named = open(path, O_PATH);
+    close(named);
+    say("its own length", ftruncate(fd, 10));
+    say("mode", chmod(path, 0640));
+    char name[64];
+    snprintf(name, sizeof name, "%s-renamed", path);
+    say("renamed", rename(path, name));
+    say("and back", rename(name, path));
+    show("not told");
+    printf("itself: %s\n", open(path, O_RDONLY | O_NONBLOCK) < 0 ? strerror(errno) : "open");
+    show("told");
+    say("is to be", fcntl(fd, F_GETLEASE));
+    printf("writer: %s\n", strerror(other(O_RDWR | O_NONBLOCK, 0)));
+    show("told once more");
+    say("is to be", fcntl(fd, F_GETLEASE));
+    say("a read lease is not enough", fcntl(fd, F_SETLEASE, F_RDLCK));
+    close(fd);
+    fd = open(path, O_RDONLY);
+    say("lease", fcntl(fd, F_SETLEASE, F_RDLCK));
+    printf("cut while opened for reading: %s\n", strerror(other(O_RDONLY | O_TRUNC | O_NONBLOCK, 0)));
+    show("so");
+    close(fd);
+    if (!getuid()) return;
+    chmod(path, 0);
+    printf("who may not: %s\n", strerror(other(O_RDONLY | O_NONBLOCK, 0)));
+    show("not told");
+    chmod(path, 0600);
+}
+
 static void test_many(void) {
     struct rlimit limit = {1200, 1200};
     setrlimit(RLIMIT_NOFILE, &limit);
@@ -163,8 +251,10 @@ static void test_many(void) {
     }
     printf("many: %d\n", had);
     printf("writer: %s\n", strerror(other(O_WRONLY | O_NONBLOCK, 0)));
+    printf("told: %d\n", count > 0);
     for (int fd = 3; fd < 1100; fd++) close(fd);
     printf("writer: %d\n", other(O_WRONLY, 0));
+    count = 0;
 }
 
 static void test_all(const char *name) {
@@ -173,11 +263,14 @@ static void test_all(const char *name) {
     close(fd);
     test_rights();
     test_breaks();
+    test_shared();
+    test_others();
     test_many();
     unlink(path);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    if (argc > 1) return fcntl(atoi(argv[1]), F_GETLEASE);
     struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_RESTART};
     sigaction(SIGIO, &action, NULL);
     sigaction(SIGRTMIN, &action, NULL);

@@ -60,10 +60,25 @@ impl Lease {
     }
 }
 
+/// Those of a file, by the handles that have them.
+#[derive(Default)]
+struct Holders {
+    leases: BTreeMap<u64, Lease>,
+    /// How many are asked to go.
+    going: usize,
+}
+
+impl Holders {
+    /// Somebody has a write lease, and nobody else any.
+    fn write(&self) -> bool {
+        self.leases.values().next().is_some_and(|first| first.write)
+    }
+}
+
 /// All leases of a manager.
 #[derive(Default)]
 pub(crate) struct Leases {
-    files: BTreeMap<u64, BTreeMap<u64, Lease>>,
+    files: BTreeMap<u64, Holders>,
     /// Times, each with the file and the handle.
     ends: BTreeSet<(u64, u64, u64)>,
     /// Requests that wait, and are to write.
@@ -78,13 +93,13 @@ impl Leases {
     }
 
     fn get(&mut self, ino: u64, badge: u64) -> Option<&mut Lease> {
-        self.files.get_mut(&ino)?.get_mut(&badge)
+        self.files.get_mut(&ino)?.leases.get_mut(&badge)
     }
 
     /// Is one in the way of who would read or write?
     fn in_the_way(&self, ino: u64, write: bool) -> bool {
         let file = self.files.get(&ino);
-        file.is_some_and(|file| write || file.values().any(|lease| lease.write))
+        file.is_some_and(|file| write || file.write())
     }
 
     /// The lease of a handle goes. Whether there was one.
@@ -92,17 +107,19 @@ impl Leases {
         let Some(file) = self.files.get_mut(&ino) else {
             return false;
         };
-        let Some(lease) = file.remove(&badge) else {
+        let Some(lease) = file.leases.remove(&badge) else {
             return false;
         };
-        if file.is_empty() {
+        file.going -= usize::from(lease.unlock != Asked::No);
+        if file.leases.is_empty() {
             self.files.remove(&ino);
+            // (Who waits for a read lease waits for all.)
+            cx.wake(lease_key(ino));
         }
         for asked in [lease.downgrade, lease.unlock] {
             self.forget(asked, ino, badge);
         }
         cx.refund(lease.payer, COST);
-        cx.wake(lease_key(ino));
         true
     }
 
@@ -166,10 +183,17 @@ impl Leases {
         let Some(file) = self.files.get_mut(&ino) else {
             return;
         };
-        for (&badge, lease) in file.iter_mut().filter(|(_, lease)| write || lease.write) {
+        if write && file.going == file.leases.len() {
+            return;
+        }
+        let asks = |lease: &Lease| write || lease.write;
+        for (&badge, lease) in file.leases.iter_mut().filter(|(_, lease)| asks(lease)) {
             let asked = (lease.unlock != Asked::No, lease.downgrade != Asked::No);
             match (write, asked) {
-                (true, (false, _)) => lease.unlock = Asked::By(end),
+                (true, (false, _)) => {
+                    lease.unlock = Asked::By(end);
+                    file.going += 1;
+                }
                 (false, (false, false)) => lease.downgrade = Asked::By(end),
                 _ => continue,
             }
@@ -225,15 +249,20 @@ impl<S: Server> Core<S> {
             };
         }
         self.may_lease(meta.ino, badge, node, kind)?;
-        begin(cx, interest)?;
+        if interest != 0 {
+            begin(cx, interest)?;
+        }
         match self.leases.get(meta.ino, badge) {
             Some(lease) => {
-                (lease.interest, lease.watcher) = (interest, watcher);
+                if interest != 0 {
+                    (lease.interest, lease.watcher) = (interest, watcher);
+                }
                 match kind {
                     READ => self.leases.downgrade(cx, meta.ino, badge),
                     _ => lease.write = true,
                 }
             }
+            None if interest == 0 => return Err(Failure::Errno(ESTALE)),
             None => {
                 let payer = cx.payer();
                 cx.charge(payer, COST)?;
@@ -246,7 +275,7 @@ impl<S: Server> Core<S> {
                     unlock: Asked::No,
                 };
                 let file = self.leases.files.entry(meta.ino).or_default();
-                file.insert(badge, lease);
+                file.leases.insert(badge, lease);
                 if let Some(entry) = self.handles.entry(badge) {
                     entry.locks = true;
                 }
@@ -258,22 +287,29 @@ impl<S: Server> Core<S> {
     /// A read lease needs that nobody has the file open for writing, a write lease that nobody else has it open at all.
     fn may_lease(&mut self, ino: u64, badge: u64, node: S::Node, kind: u64) -> Answer<()> {
         let write = kind == WRITE;
-        let opened = |flags: u64| flags & o::PATH == 0;
-        let disturbs = self.handles.any(|handle| {
-            let is_other = handle.badge != badge || !write;
-            let writes = flags_write(handle.flags);
-            handle.node == node && opened(handle.flags) && is_other && (write || writes)
-        });
         let file = self.leases.files.get(&ino);
-        let mut others = file
-            .into_iter()
-            .flatten()
-            .filter(|(held, _)| **held != badge);
-        let refused = others.any(|(_, lease)| write || lease.unlock != Asked::No);
-        match disturbs || refused || self.leases.writer_waits(ino) {
+        let mine = file.and_then(|file| file.leases.get(&badge));
+        let others = file.map_or(0, |file| file.leases.len()) - usize::from(mine.is_some());
+        let going = mine.is_some_and(|lease| lease.unlock != Asked::No);
+        let others_go = file.map_or(0, |file| file.going) > usize::from(going);
+        let refused = others_go || write && others != 0 || self.leases.writer_waits(ino);
+        // Whoever would open it to write waits for the others' read leases, so nobody has.
+        let disturbed = || others == 0 && self.is_open(badge, node, write);
+        match refused || disturbed() {
             true => Err(Failure::Errno(EAGAIN)),
             false => Ok(()),
         }
+    }
+
+    /// Is the file open for writing, or (`at_all`) does anybody else have it open?
+    fn is_open(&self, badge: u64, node: S::Node, at_all: bool) -> bool {
+        self.handles.any(|handle| {
+            let counts = match at_all {
+                true => handle.badge != badge,
+                false => flags_write(handle.flags),
+            };
+            handle.node == node && handle.flags & o::PATH == 0 && counts
+        })
     }
 
     /// Somebody is about to open (with these flags) or truncate a file.

@@ -72,13 +72,6 @@ impl Signals {
         }
     }
 
-    /// Nobody has asked for any, nor has a lease.
-    pub fn is_new(&self) -> bool {
-        self.owner.load(Ordering::Relaxed) == 0
-            && self.signal.load(Ordering::Relaxed) == 0
-            && self.lease() == 0
-    }
-
     pub fn lease(&self) -> u32 {
         self.lease.load(Ordering::Relaxed)
     }

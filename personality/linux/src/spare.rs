@@ -82,7 +82,7 @@ pub fn close(mut file: Arc<OpenFile>, wanted: bool) {
     if !wanted || file.home == NO_SLOT || file.kind & kind::SEEKABLE == 0 {
         return;
     }
-    if Arc::get_mut(&mut file).is_some_and(|file| file.frames.is_young() && file.signals.is_new()) {
+    if Arc::get_mut(&mut file).is_some_and(|file| file.frames.is_young()) {
         // Otherwise the file's end closes it.
         let answer = request::exchange(file.slot(), [fs::CLOSE, 0, 0, 0, 0, 0, 0, 0]);
         if let (Some([0, badge, ..]), Some(closed)) = (answer, Arc::get_mut(&mut file)) {

@@ -2,7 +2,7 @@
 
 use super::{epoll, owners};
 use crate::descriptors::OpenFile;
-use crate::errno::{Result, EINVAL};
+use crate::errno::{Result, EINVAL, ESTALE};
 use crate::event::MANAGER;
 use crate::machine::area::process;
 use crate::machine::gate;
@@ -18,6 +18,8 @@ const UNLOCK: u64 = 2;
 const GET: u64 = 0;
 const SET: u64 = 1;
 const RENAME: u64 = 2;
+/// The interest that the lease has.
+const SAME: u64 = 0;
 
 pub fn get(file: &OpenFile) -> Result<u64> {
     match file.object {
@@ -43,6 +45,13 @@ pub fn set(fd: u64, file: &OpenFile, kind: u64) -> Result<u64> {
         0 => Owner::Process.word() << OWNER_SHIFT | process().pid() as u64,
         owner => owner,
     };
+    if signals.lease() != 0 {
+        // A lease that becomes another one tells as before: perhaps for another process, which set it.
+        let changed = Request::new(&[fs::LEASE, SET, kind, SAME]).call(file.slot());
+        if changed != Err(ESTALE) {
+            return changed.map(|_| 0);
+        }
+    }
     ask(fd, file, owner, [SET, kind])?;
     signals.owner.store(owner, Ordering::Relaxed);
     Ok(0)
@@ -71,7 +80,10 @@ fn ask(fd: u64, file: &OpenFile, owner: u64, [what, kind]: [u64; 2]) -> Result<(
         Request::new(&words).call(file.slot())
     });
     match asked {
-        Ok(_) => file.signals.set_lease(slot),
+        Ok(_) => {
+            file.signals.set_lease(slot);
+            file.frames.grow_old();
+        }
         Err(error) => {
             gate::close(slot);
             return Err(error);
