@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -262,6 +263,30 @@ static void test_inherited(void) {
     close(pair[1]);
 }
 
+/* Each of many files has its own signals. */
+static void test_many(void) {
+    struct rlimit limit = {1200, 1200};
+    setrlimit(RLIMIT_NOFILE, &limit);
+    int first = -1, had = 0;
+    for (int i = 0; i < 500; i++) {
+        int ends[2];
+        if (pipe(ends) || fcntl(ends[0], F_SETOWN, getpid()) || fcntl(ends[0], F_SETFL, O_ASYNC))
+            break;
+        if (i == 0)
+            first = ends[0];
+        had++;
+    }
+    printf("many: %d\n", had);
+    count = 0;
+    if (write(first + 1, "x", 1) != 1 || write(first + 2 * 499 + 1, "x", 1) != 1)
+        fail("many");
+    for (int i = 0; i < 1000 && count < 2; i++)
+        usleep(1000);
+    show("the first and the last");
+    for (int i = 0; i < 500; i++)
+        close(first + 2 * i), close(first + 2 * i + 1);
+}
+
 int main(void) {
     setvbuf(stdout, NULL, _IOLBF, 0);
     catch_all();
@@ -270,6 +295,7 @@ int main(void) {
     test_thread();
     test_others();
     test_inherited();
+    test_many();
     int file = open("/tmp/file-signals", O_RDWR | O_CREAT, 0600);
     printf("a file: %s, flags %o\n", result(fcntl(file, F_SETFL, O_ASYNC)), fcntl(file, F_GETFL) & O_ASYNC);
     close(file);
