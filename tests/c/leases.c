@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static const char *path;
@@ -257,6 +258,34 @@ static void test_many(void) {
     count = 0;
 }
 
+/* How long openers wait is the system administrator's to say. */
+static void test_time(void) {
+    const char *setting = "/proc/sys/fs/lease-break-time";
+    char before[16] = "";
+    int file = open(setting, O_RDWR);
+    say("read", read(file, before, sizeof before - 1));
+    printf("at first: %s", before);
+    say("written", pwrite(file, "1\n", 2, 0));
+    path = "/tmp/leases-time";
+    close(open(path, O_CREAT | O_RDWR, 0600));
+    int fd = open(path, O_RDONLY);
+    say("lease", fcntl(fd, F_SETLEASE, F_WRLCK));
+    struct timespec begun, now;
+    clock_gettime(CLOCK_MONOTONIC, &begun);
+    printf("reader: %d\n", other(O_RDONLY, 0));
+    say("a read lease now", fcntl(fd, F_GETLEASE));
+    printf("writer: %d\n", other(O_RDWR, 0));
+    say("none now", fcntl(fd, F_GETLEASE));
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    long passed = (now.tv_sec - begun.tv_sec) * 1000 + (now.tv_nsec - begun.tv_nsec) / 1000000;
+    printf("two seconds or some more: %d\n", passed >= 1900 && passed < 20000);
+    if (passed < 1900 || passed >= 20000) printf("%ld ms\n", passed);
+    show("told");
+    say("put back", pwrite(file, before, strlen(before), 0));
+    close(fd), close(file);
+    unlink(path);
+}
+
 static void test_all(const char *name) {
     path = name;
     int fd = open(path, O_CREAT | O_RDWR, 0600);
@@ -282,11 +311,13 @@ int main(int argc, char **argv) {
     int folder = open("/tmp", O_RDONLY | O_DIRECTORY);
     say("folder", fcntl(folder, F_SETLEASE, F_RDLCK));
     close(folder), close(roots);
+    test_time();
     fflush(stdout);
     pid_t child = fork();
     if (!child) {
         if (setgid(1000) || setuid(1000)) _exit(9);
         test_all("/tmp/leases-1000");
+        say("time of leases", open("/proc/sys/fs/lease-break-time", O_RDWR));
         int fd = open("/tmp/leases-root", O_RDONLY);
         say("root's file", fcntl(fd, F_SETLEASE, F_RDLCK));
         say("root's file has", fcntl(fd, F_GETLEASE));

@@ -105,6 +105,8 @@ pub struct Fake {
     /// Which account pays for a domain.
     pub account_of: BTreeMap<u32, u32>,
     pub charge_limit: Option<i64>,
+    /// What the event server says how long a lease lasts.
+    pub lease_seconds: Option<i64>,
     /// Domains that are no processes.
     pub strangers: Vec<u32>,
     /// What was given to [`Transport::signal_owner`].
@@ -251,6 +253,10 @@ impl Transport for Fake {
     }
 
     fn event(&mut self, words: &[u64; 8]) -> i64 {
+        if words[0] == cairn_idl::event::LEASE_TIME {
+            let seconds = cairn_idl::event::LEASE_SECONDS as i64;
+            return self.lease_seconds.unwrap_or(seconds);
+        }
         self.told.push(*words);
         self.event_answer
     }

@@ -1,4 +1,5 @@
-//! Leases (fcntl F_SETLEASE), by inode number: who opens or truncates a file waits until the leases in its way are given up, at most [`LEASE_SECONDS`].
+//! Leases (fcntl F_SETLEASE), by inode number: who opens or truncates a file waits until the leases in its way are given up, at most as long as
+//! the event server says ([`cairn_idl::event::LEASE_TIME`]).
 //!
 //! A lease belongs to an open file description (its badge), which has one at most, and goes with it. A write lease is its file's only one.
 //! The holder is told by an interest of the event server that it named ([`cairn_idl::event::SIGNALLER`]): once for each break.
@@ -11,14 +12,15 @@ use crate::server::{Access, Answer, Server};
 use alloc::collections::{BTreeMap, BTreeSet};
 use cairn_abi::{Id, Token};
 use cairn_idl::errno::*;
-use cairn_idl::event::{self, told};
-use cairn_idl::fs::{o, poll, s, LEASE_SECONDS, OPEN};
+use cairn_idl::event::{self, told, LEASE_SECONDS, LEASE_TIME};
+use cairn_idl::fs::{o, poll, s, OPEN};
 use cairn_idl::label;
 use cairn_rt::channel::Reply;
 
 /// Set in keys of requests that wait for a lease's end.
 const KEYS: u64 = 3 << 62;
 const SECOND: u64 = 1_000_000_000;
+const NEVER: u64 = u64::MAX;
 /// What a lease is charged for: itself and its places in the maps.
 const COST: usize = size_of::<Lease>() + 96;
 
@@ -162,7 +164,8 @@ impl Leases {
     }
 
     fn set_alarm(&self, cx: &mut Context) {
-        cx.lease_alarm(self.ends.first().map(|end| end.0));
+        let next = self.ends.first().map(|end| end.0);
+        cx.lease_alarm(next.filter(|end| *end != NEVER));
     }
 
     /// A request that may have waited waits no longer.
@@ -179,13 +182,13 @@ impl Leases {
 
     /// Ask all holders in the way to give up; who was asked for the same before is not asked again.
     fn ask(&mut self, cx: &mut Context, ino: u64, write: bool) {
-        let end = cx.transport.monotonic() + LEASE_SECONDS * SECOND;
         let Some(file) = self.files.get_mut(&ino) else {
             return;
         };
         if write && file.going == file.leases.len() {
             return;
         }
+        let end = end_of_time(cx);
         let asks = |lease: &Lease| write || lease.write;
         for (&badge, lease) in file.leases.iter_mut().filter(|(_, lease)| asks(lease)) {
             let asked = (lease.unlock != Asked::No, lease.downgrade != Asked::No);
@@ -357,6 +360,17 @@ impl<S: Server> Core<S> {
         }
         Err(Failure::Wait(lease_key(ino)))
     }
+}
+
+/// When what is asked for now is done without the holder.
+fn end_of_time(cx: &mut Context) -> u64 {
+    let seconds = match cx.transport.event(&[LEASE_TIME, 0, 0, 0, 0, 0, 0, 0]) {
+        ..0 => LEASE_SECONDS,
+        0 => return NEVER,
+        seconds => seconds as u64,
+    };
+    let now = cx.transport.monotonic();
+    now.saturating_add(seconds.saturating_mul(SECOND))
 }
 
 fn flags_write(flags: u64) -> bool {

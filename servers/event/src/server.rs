@@ -85,6 +85,8 @@ pub struct Events {
     signals: Vec<Signals>,
     free_signals: Vec<u32>,
     scratch: Vec<u8>,
+    /// How long leases last, once it was set.
+    lease_seconds: Option<u32>,
     /// The real-time clock at monotonic time 0, as it was when absolute times were last reckoned by it.
     began: u64,
 }
@@ -638,6 +640,15 @@ impl Server for Events {
                 Ok(Reply::result(self.told_all(cx, &words)))
             }
             (event::TELL | event::ALIVE, _) => fail(EPERM),
+            (event::LEASE_TIME, Node::Root(event::SERVER)) => {
+                if first == 1 {
+                    let seconds = i32::try_from(second).map_err(|_| Failure::Errno(EINVAL))?;
+                    self.lease_seconds = Some(seconds as u32);
+                }
+                let seconds = self.lease_seconds.map_or(event::LEASE_SECONDS, u64::from);
+                Ok(Reply::result(seconds as i64))
+            }
+            (event::LEASE_TIME, _) => fail(EPERM),
             (event::WAIT, Node::Set(set)) => self.wait(cx, set),
             (event::CTL, Node::Set(set)) => {
                 if Events::adds(cx.request) && self.sets.is_full(set) {

@@ -653,3 +653,15 @@ fn signallers_are_paid_for() {
     assert_eq!(b.server.signallers.len(), 0);
     assert_eq!(b.manager.usage(1000).0, empty);
 }
+
+#[test]
+fn servers_set_how_long_leases_last_and_nobody_else() {
+    let mut b = bench();
+    let time = event::LEASE_TIME;
+    assert_eq!(b.result(event::SERVER, &[time, 0, 9], b""), 45);
+    assert_eq!(b.result(0, &[time, 1, 9], b""), -EPERM);
+    assert_eq!(b.result(0, &[time, 0], b""), -EPERM);
+    assert_eq!(b.result(event::SERVER, &[time, 1, 1 << 31], b""), -EINVAL);
+    assert_eq!(b.result(event::SERVER, &[time, 1, 0], b""), 0);
+    assert_eq!(b.result(event::SERVER, &[time, 0], b""), 0);
+}

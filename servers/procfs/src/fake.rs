@@ -15,6 +15,7 @@ pub struct Fake {
     pub core_pattern: String,
     /// Into memory: where, and what.
     pub written: Vec<(u64, Vec<u8>)>,
+    pub lease_time: u64,
     pub limits: std::collections::BTreeMap<u64, u64>,
     /// Name spaces that are kept, and who came into one.
     pub held: Vec<u64>,
@@ -349,6 +350,15 @@ impl System for Fake {
 
     fn set_ipc_limit(&mut self, which: cairn_idl::ipc::Limits, value: u64) -> Result<(), i64> {
         self.limits.insert(which.word(), value);
+        Ok(())
+    }
+
+    fn lease_time(&mut self) -> Option<u64> {
+        Some(self.lease_time)
+    }
+
+    fn set_lease_time(&mut self, seconds: u64) -> Result<(), i64> {
+        self.lease_time = seconds;
         Ok(())
     }
 

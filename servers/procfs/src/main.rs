@@ -1,5 +1,5 @@
 //! The program of /proc: `cmdline=` is the machine's boot command line, `filesystems=` what disks can be mounted with; portals `proc` (system badge), `vm`
-//! (control badge), `ipc`, `net`, and `components` (`init`'s list).
+//! (control badge), `ipc`, `net`, `local`, `event`, and `components` (`init`'s list).
 #![no_std]
 #![no_main]
 #![forbid(unsafe_code)]
@@ -26,6 +26,7 @@ fn main() -> ! {
         ipc: startup::portal("ipc"),
         net: startup::portal("net"),
         local: startup::portal("local"),
+        event: startup::portal("event"),
         components: startup::portal("components"),
         core_pattern: "core".into(),
         boot_line: startup::argument("cmdline").unwrap_or("").into(),

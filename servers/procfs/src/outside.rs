@@ -11,7 +11,7 @@ use cairn_idl::fs::{Prefix, PrefixTable, PREFIX_SERIAL_SHIFT};
 use cairn_idl::proc::{SpaceKind, SpaceMap, Status};
 use cairn_idl::vm::MapEntry;
 use cairn_idl::wire::Failure;
-use cairn_idl::{components, ipc, local, net, proc, vm};
+use cairn_idl::{components, event, ipc, local, net, proc, vm};
 use cairn_rt::{entropy, time, Portal};
 
 pub struct Outside {
@@ -20,6 +20,7 @@ pub struct Outside {
     pub vm: Portal,
     /// The server of System V's things.
     pub ipc: Option<Portal>,
+    pub event: Option<Portal>,
     /// That of Internet sockets.
     pub net: Option<Portal>,
     pub local: Option<Portal>,
@@ -381,6 +382,16 @@ impl System for Outside {
     fn set_ipc_limit(&mut self, which: ipc::Limits, value: u64) -> Result<(), i64> {
         let portal = self.ipc.ok_or(ENOSYS)?;
         let set = ipc::Client(&portal).limit(which, 1, value);
+        set.map(|_| ()).map_err(Failure::errno)
+    }
+
+    fn lease_time(&mut self) -> Option<u64> {
+        event::Client(&self.event?).lease_time(0, 0).ok()
+    }
+
+    fn set_lease_time(&mut self, seconds: u64) -> Result<(), i64> {
+        let portal = self.event.ok_or(ENOSYS)?;
+        let set = event::Client(&portal).lease_time(1, seconds);
         set.map(|_| ()).map_err(Failure::errno)
     }
 

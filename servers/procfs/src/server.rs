@@ -3,7 +3,7 @@
 use crate::components::{restart, RESTART};
 use crate::process;
 use crate::system::{Memories, System};
-use crate::table::{rows, Dir, Row, What, Who, DROP_CACHES, LOGIN_USER, OLD_OOM, OOM};
+use crate::table::{rows, Dir, Row, What, Who, DROP_CACHES, LEASE_TIME, LOGIN_USER, OLD_OOM, OOM};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -720,7 +720,15 @@ impl<S: System> Server for Procfs<S> {
         }
         let limits = crate::ipc::limits_of(name);
         const HOST: [&str; 2] = ["hostname", "domainname"];
-        if ![HOST[0], HOST[1], "core_pattern", RESTART, DROP_CACHES].contains(&name)
+        if ![
+            HOST[0],
+            HOST[1],
+            "core_pattern",
+            RESTART,
+            DROP_CACHES,
+            LEASE_TIME,
+        ]
+        .contains(&name)
             && limits.is_empty()
         {
             return Err(Failure::Errno(EACCES));
@@ -739,6 +747,13 @@ impl<S: System> Server for Procfs<S> {
             }
             RESTART => restart(&mut self.system, text),
             "core_pattern" => set_core_pattern(&mut self.system, text),
+            LEASE_TIME => {
+                let number = core::str::from_utf8(text).ok();
+                let number = number.and_then(|text| text.trim_ascii().parse().ok());
+                number
+                    .ok_or(EINVAL)
+                    .and_then(|seconds| self.system.set_lease_time(seconds))
+            }
             DROP_CACHES => drop_caches(&mut self.system, text),
             _ => crate::ipc::set_limits(&mut self.system, limits, text),
         };

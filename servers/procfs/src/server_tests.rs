@@ -641,3 +641,18 @@ fn core_files_are_called_by_a_pattern_of_names() {
         b"/tmp/core.%p\n"
     );
 }
+
+#[test]
+fn how_long_leases_last_can_be_written() {
+    let mut bench = bench();
+    bench.server.system.lease_time = 45;
+    let path = "sys/fs/lease-break-time";
+    assert_eq!(read(&mut bench, path), b"45\n");
+    let file = bench.open(path.as_bytes(), o::RDWR, 0).unwrap();
+    let mut write = |text: &[u8]| bench.result(file, &[fs::WRITE, 0, 0], text);
+    assert_eq!(write(b" 5\n"), 3);
+    for wrong in [&b"x"[..], b"-1", b"1.5", b"\xff"] {
+        assert_eq!(write(wrong), -EINVAL);
+    }
+    assert_eq!(read(&mut bench, path), b"5\n");
+}

@@ -128,6 +128,9 @@ pub trait System {
     fn ipc_limit(&mut self, which: Limits) -> Option<u64>;
     /// An error number if it cannot be so much.
     fn set_ipc_limit(&mut self, which: Limits, value: u64) -> Result<(), i64>;
+    /// /proc/sys/fs/lease-break-time, in seconds.
+    fn lease_time(&mut self) -> Option<u64>;
+    fn set_lease_time(&mut self, seconds: u64) -> Result<(), i64>;
     /// Host (0) and domain name (1) as the process in this domain has them.
     fn host_text(&mut self, domain: u32, which: u64) -> Vec<u8>;
     fn set_host_text(&mut self, domain: u32, which: u64, name: &[u8]) -> Result<(), i64>;

@@ -6,9 +6,13 @@ use alloc::string::String;
 use cairn_idl::fs::s;
 use cairn_idl::ipc::Limits;
 use cairn_idl::proc::{SpaceKind, SpaceMap};
+use core::fmt::Write;
 
 /// The name of a file of /proc/sys/vm.
 pub const DROP_CACHES: &str = "drop_caches";
+
+/// How long a lease lasts at most once it is to go (fcntl F_SETLEASE).
+pub const LEASE_TIME: &str = "lease-break-time";
 
 /// A file of a process that it may write itself.
 pub const LOGIN_USER: &str = "loginuid";
@@ -288,7 +292,9 @@ pub fn rows<S: System>() -> alloc::vec::Vec<Row<S>> {
         fixed(Inotify, "max_queued_events", "16384\n"),
         fixed(Inotify, "max_user_instances", "128\n"),
         fixed(Inotify, "max_user_watches", "65536\n"),
-        fixed(Fs, "lease-break-time", "45\n"),
+        writable(text(Fs, LEASE_TIME, |s: &mut S, _, to| {
+            writeln!(to, "{}", s.lease_time()?).ok()
+        })),
         fixed(Fs, "leases-enable", "1\n"),
         fixed(Fs, "nr_open", "1048576\n"),
         fixed(Fs, "pipe-max-size", "1048576\n"),

@@ -1,8 +1,9 @@
 //! Leases: who may have them, who waits for their end, and when they end.
 
 use super::*;
+use cairn_idl::event::LEASE_SECONDS;
 use cairn_idl::event::TELL;
-use cairn_idl::fs::{poll, LEASE, LEASE_SECONDS};
+use cairn_idl::fs::{poll, LEASE};
 
 const SET: u64 = 1;
 
@@ -255,4 +256,32 @@ fn many_leases_are_not_walked() {
     files.into_iter().for_each(|file| b.close(file));
     // (Some 70,000 operations, without optimisation on a busy machine. Walking 5,000 leases each time takes minutes.)
     assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
+}
+
+#[test]
+fn how_long_a_lease_lasts_is_what_the_event_server_says_when_it_is_asked_for() {
+    let mut b = fs_();
+    put(&mut b, b"f", b"text");
+    let file = b.open(b"f", o::RDONLY, 0).unwrap();
+    for (said, lasts) in [(Some(3), 3), (Some(-EPERM), LEASE_SECONDS)] {
+        b.fake.lease_seconds = said;
+        assert_eq!(set(&mut b, file, 0), 0);
+        let writer = open_later(&mut b, o::WRONLY);
+        pass(&mut b, lasts - 1);
+        assert!(b.answer(writer).is_none());
+        pass(&mut b, 1);
+        let opened = b.answer(writer).unwrap().minted[0];
+        b.close(opened);
+    }
+    // As long as the holder likes; and far beyond what clocks count.
+    for said in [0, i64::MAX] {
+        b.fake.lease_seconds = Some(said);
+        assert_eq!(set(&mut b, file, 0), 0);
+        let writer = open_later(&mut b, o::WRONLY);
+        pass(&mut b, 1_000_000);
+        assert!(b.answer(writer).is_none());
+        assert_eq!(set(&mut b, file, 2), 0);
+        let opened = b.answer(writer).unwrap().minted[0];
+        b.close(opened);
+    }
 }
