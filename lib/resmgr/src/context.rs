@@ -55,8 +55,9 @@ pub struct Later {
     pub(crate) right: Option<Portal>,
     /// When the wait for messages ends: with the server's tick, or when a lease's time is over.
     pub(crate) deadline: Option<u64>,
-    tick: Option<u64>,
+    /// When a lease's time is over; and only if there is one, when the server wants its tick.
     lease_end: Option<u64>,
+    tick: Option<u64>,
     /// Something was read, of which marks are to hear before the answer.
     pub(crate) noticed: bool,
     pub(crate) accounts: Accounts,
@@ -83,8 +84,8 @@ impl Default for Later {
             place: 0,
             right: None,
             deadline: None,
-            tick: None,
             lease_end: None,
+            tick: None,
             noticed: false,
             accounts: Accounts::default(),
             payer: None,
@@ -107,9 +108,19 @@ impl Later {
         }
     }
 
-    #[inline]
-    fn set_deadline(&mut self) {
-        self.deadline = match (self.tick, self.lease_end) {
+    fn tick(&self) -> Option<u64> {
+        match self.lease_end {
+            None => self.deadline,
+            Some(_) => self.tick,
+        }
+    }
+
+    /// A server's tick, beside a lease's time.
+    #[cold]
+    #[inline(never)]
+    fn tick_beside_lease(&mut self, tick: Option<u64>) {
+        self.tick = tick;
+        self.deadline = match (tick, self.lease_end) {
             (Some(tick), Some(end)) => Some(tick.min(end)),
             (tick, end) => tick.or(end),
         };
@@ -336,25 +347,28 @@ impl Context<'_> {
 
     /// Call [`crate::Server::tick`] at this monotonic time (once; `None`: not at all; 0: as soon as no message or pulse waits).
     pub fn wake_at(&mut self, deadline: Option<u64>) {
-        self.later.tick = deadline;
-        self.later.set_deadline();
+        match self.later.lease_end {
+            None => self.later.deadline = deadline,
+            Some(_) => self.later.tick_beside_lease(deadline),
+        }
     }
 
     /// The same at this time at the latest.
     pub fn wake_by(&mut self, deadline: u64) {
-        let earlier = self.later.tick.unwrap_or(deadline).min(deadline);
+        let earlier = self.later.tick().unwrap_or(deadline).min(deadline);
         self.wake_at(Some(earlier));
     }
 
     /// When the next lease's time is over.
     pub(crate) fn lease_alarm(&mut self, end: Option<u64>) {
+        let tick = self.later.tick();
         self.later.lease_end = end;
-        self.later.set_deadline();
+        self.later.tick_beside_lease(tick);
     }
 
     /// The wait is over: does the server have its tick now, or is it for a lease only?
     pub(crate) fn ticks(&mut self) -> bool {
-        let (lease, tick) = (self.later.lease_end, self.later.tick);
+        let (lease, tick) = (self.later.lease_end, self.later.tick());
         if lease.is_some() {
             let now = self.transport.monotonic();
             let comes = |end: Option<u64>| end.is_some_and(|end| end <= now);

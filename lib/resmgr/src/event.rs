@@ -623,6 +623,27 @@ impl<S: Server> Manager<S> {
         }
     }
 
+    /// Locks and leases of a handle that is closed.
+    #[cold]
+    #[inline(never)]
+    fn drop_locks(
+        &mut self,
+        server: &mut S,
+        transport: &mut dyn Transport,
+        badge: u64,
+        node: S::Node,
+    ) {
+        let Ok(meta) = server.meta(node) else {
+            return;
+        };
+        let keep = self.core.handles.keepsake();
+        if self.core.locks.close(keep, meta.ino, badge) {
+            self.waiting.later.wake(crate::files::lock_key(meta.ino));
+        }
+        let mut cx = context(transport, &mut self.waiting.later, &NOBODY);
+        self.core.leases.remove(&mut cx, meta.ino, badge);
+    }
+
     #[inline(always)]
     fn closed(
         &mut self,
@@ -632,14 +653,7 @@ impl<S: Server> Manager<S> {
         entry: Entry<S>,
     ) {
         if entry.locks {
-            if let Ok(meta) = server.meta(entry.handle.node) {
-                let keep = self.core.handles.keepsake();
-                if self.core.locks.close(keep, meta.ino, badge) {
-                    self.waiting.later.wake(crate::files::lock_key(meta.ino));
-                }
-                let mut cx = context(transport, &mut self.waiting.later, &NOBODY);
-                self.core.leases.remove(&mut cx, meta.ino, badge);
-            }
+            self.drop_locks(server, transport, badge, entry.handle.node);
         }
         if let Some(at) = entry.mount {
             let core = &mut self.core;

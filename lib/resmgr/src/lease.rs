@@ -80,6 +80,8 @@ impl Holders {
 /// All leases of a manager.
 #[derive(Default)]
 pub(crate) struct Leases {
+    /// There are some, or somebody has waited for their end. (Who has waited looks once more when there is none left.)
+    any: bool,
     files: BTreeMap<u64, Holders>,
     /// Times, each with the file and the handle.
     ends: BTreeSet<(u64, u64, u64)>,
@@ -90,8 +92,11 @@ pub(crate) struct Leases {
 impl Leases {
     #[inline(always)]
     pub fn any(&self) -> bool {
-        // (Who waited looks once more when there is none left.)
-        !self.files.is_empty() || !self.writers.is_empty()
+        self.any
+    }
+
+    fn note_any(&mut self) {
+        self.any = !self.files.is_empty() || !self.writers.is_empty();
     }
 
     fn get(&mut self, ino: u64, badge: u64) -> Option<&mut Lease> {
@@ -115,6 +120,7 @@ impl Leases {
         file.going -= usize::from(lease.unlock != Asked::No);
         if file.leases.is_empty() {
             self.files.remove(&ino);
+            self.note_any();
             // (Who waits for a read lease waits for all.)
             cx.wake(lease_key(ino));
         }
@@ -171,9 +177,16 @@ impl Leases {
     /// A request that may have waited waits no longer.
     #[inline]
     pub fn end_wait(&mut self, token: Token) {
-        if !self.writers.is_empty() {
-            self.writers.remove(&token);
+        if self.any {
+            self.forget_writer(token);
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn forget_writer(&mut self, token: Token) {
+        self.writers.remove(&token);
+        self.note_any();
     }
 
     fn writer_waits(&self, ino: u64) -> bool {
@@ -279,6 +292,7 @@ impl<S: Server> Core<S> {
                 };
                 let file = self.leases.files.entry(meta.ino).or_default();
                 file.leases.insert(badge, lease);
+                self.leases.note_any();
                 if let Some(entry) = self.handles.entry(badge) {
                     entry.locks = true;
                 }

@@ -91,14 +91,15 @@ impl Signals {
 }
 
 /// The old object's portal is closed. How many a process has is counted, for the size of its portal table.
+/// (A file may be closed with the process's state locked; it gets an object without.)
 fn replace_signaller(place: &AtomicU32, slot: u32) {
     let old = place.swap(slot, Ordering::Relaxed);
     if slot != 0 {
-        process().signallers.fetch_add(1, Ordering::Relaxed);
+        process().state().add_signaller();
     }
     if old != 0 {
         gate::close(old);
-        process().signallers.fetch_sub(1, Ordering::Relaxed);
+        process().signallers_closed.fetch_add(1, Ordering::Relaxed);
     }
 }
 

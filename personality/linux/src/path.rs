@@ -626,10 +626,18 @@ pub const PORTALS: u32 = 4;
 /// Make room in the portal table for what the next call may bring.
 pub fn make_room() -> Result<()> {
     // The lock is given back before the table grows: growing takes it again.
-    if process().state().wants_growth(PORTALS) {
+    if wants_growth() {
         grow_room()?;
     }
     Ok(())
+}
+
+fn wants_growth() -> bool {
+    let mut state = process().state();
+    state.wants_growth(PORTALS) && {
+        state.forget_closed_signallers();
+        state.wants_growth(PORTALS)
+    }
 }
 
 /// The same, for many that are no descriptors yet.

@@ -58,8 +58,8 @@ pub struct Process {
     pub missing: AtomicU32,
     /// The memory is its parent's, until it executes a program (vfork).
     pub borrows_memory: AtomicBool,
-    /// Portals beside those of descriptors: of objects of the event server that send a file's signals ([`crate::descriptors::Signals`]).
-    pub signallers: AtomicU32,
+    /// Of [`State::signallers`]: those that were closed since.
+    pub signallers_closed: AtomicU32,
     /// It has signal descriptors, perhaps: the event server is told which signals wait.
     pub signal_files: AtomicBool,
     /// It is in a mount name space that is not the first one.
@@ -123,8 +123,10 @@ pub struct State {
     pub prefixes: Prefixes,
     /// Mount portals held, by index.
     pub mounts: u32,
-    /// Entries of the portal table.
+    /// Entries of the portal table, without those of signallers.
     pub capacity: u32,
+    /// Objects of the event server that send files' signals ([`crate::descriptors::Signals`]): each has an entry.
+    signallers: u32,
     /// Path of the executable.
     pub exe: Vec<u8>,
     pub name: [u8; 16],
@@ -186,6 +188,7 @@ impl State {
             prefixes: Prefixes::default(),
             mounts: 0,
             capacity: FIRST_CAPACITY,
+            signallers: 0,
             exe: Vec::new(),
             name: [0; 16],
             no_new_privileges: false,
@@ -216,6 +219,7 @@ impl State {
             prefixes: self.prefixes.clone(),
             mounts: self.mounts,
             capacity: self.capacity,
+            signallers: self.signallers,
             exe: self.exe.clone(),
             name: self.name,
             no_new_privileges: self.no_new_privileges,
@@ -231,8 +235,10 @@ impl State {
 
     /// After a fork the table is as large as what was copied needs, perhaps no larger.
     pub fn assume_capacity(&mut self) {
-        let least = self.portals() + RESERVED_SLOTS;
-        self.capacity = self.capacity.min(least.next_multiple_of(FIRST_CAPACITY));
+        self.forget_closed_signallers();
+        let least = self.files.used() + self.signallers + RESERVED_SLOTS;
+        let least = least.next_multiple_of(FIRST_CAPACITY) - self.signallers;
+        self.capacity = self.capacity.min(least);
     }
 
     /// The table reaches to this slot at least.
@@ -260,12 +266,21 @@ impl State {
 
     /// Should the portal table grow before `more` portals arrive?
     pub fn wants_growth(&self, more: u32) -> bool {
-        self.portals() + OTHERS + more > self.capacity - RESERVED_SLOTS
+        self.files.used() + OTHERS + more > self.capacity - RESERVED_SLOTS
     }
 
-    /// Portals of descriptors and of what sends their signals.
-    fn portals(&self) -> u32 {
-        self.files.used() + area::process().signallers.load(Ordering::Relaxed)
+    /// There is one more.
+    pub fn add_signaller(&mut self) {
+        self.signallers += 1;
+        self.capacity = self.capacity.saturating_sub(1).max(RESERVED_SLOTS);
+    }
+
+    /// Entries of those that were closed are there again. (Whoever closes one may hold this.)
+    pub fn forget_closed_signallers(&mut self) {
+        let closed = &area::process().signallers_closed;
+        let closed = closed.swap(0, Ordering::Relaxed);
+        self.signallers -= closed;
+        self.capacity += closed;
     }
 }
 
@@ -333,7 +348,7 @@ impl Process {
             trace: AtomicU32::new(0),
             missing: AtomicU32::new(0),
             borrows_memory: AtomicBool::new(false),
-            signallers: AtomicU32::new(0),
+            signallers_closed: AtomicU32::new(0),
             signal_files: AtomicBool::new(false),
             in_space: AtomicBool::new(false),
             in_user_space: AtomicBool::new(false),
@@ -398,7 +413,7 @@ impl Process {
             trace: copy(&self.trace),
             missing: AtomicU32::new(0),
             borrows_memory: AtomicBool::new(true),
-            signallers: copy(&self.signallers),
+            signallers_closed: copy(&self.signallers_closed),
             signal_files: AtomicBool::new(self.signal_files.load(Ordering::Relaxed)),
             in_space: AtomicBool::new(state.space.is_some()),
             in_user_space: copy_flag(&self.in_user_space),
