@@ -547,6 +547,8 @@ impl<S: Server> Manager<S> {
     }
 
     /// A waiting request ends without its result.
+    #[cold]
+    #[inline(never)]
     fn cancel(
         &mut self,
         server: &mut S,

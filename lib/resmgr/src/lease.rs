@@ -8,7 +8,7 @@
 use crate::context::{Context, Failure};
 use crate::files::barred;
 use crate::manager::Core;
-use crate::server::{Access, Answer, Server};
+use crate::server::{Answer, Server};
 use alloc::collections::{BTreeMap, BTreeSet};
 use cairn_abi::{Id, Token};
 use cairn_idl::errno::*;
@@ -329,35 +329,30 @@ impl<S: Server> Core<S> {
         })
     }
 
-    /// Somebody is about to open (with these flags) or truncate a file.
+    /// A request is about to open or truncate a file.
     #[inline(always)]
-    pub fn break_leases(
-        &mut self,
-        server: &mut S,
-        cx: &mut Context,
-        node: S::Node,
-        access: &Access,
-        flags: u64,
-    ) -> Answer<()> {
-        match self.leases.any() && access.mode & s::IFMT == s::IFREG {
-            true => self.end_leases(server, cx, node, flags),
+    pub fn break_leases(&mut self, server: &mut S, cx: &mut Context, node: S::Node) -> Answer<()> {
+        match self.leases.any() {
+            true => self.end_leases(server, cx, node),
             false => Ok(()),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn end_leases(
-        &mut self,
-        server: &mut S,
-        cx: &mut Context,
-        node: S::Node,
-        flags: u64,
-    ) -> Answer<()> {
-        let token = cx.request.token;
+    fn end_leases(&mut self, server: &mut S, cx: &mut Context, node: S::Node) -> Answer<()> {
+        let (token, [operation, flags, ..]) = (cx.request.token, cx.request.words);
         self.leases.end_wait(token);
         self.leases.expire(cx);
-        let (ino, write) = (server.meta(node)?.ino, flags_write(flags));
+        let meta = server.meta(node)?;
+        if meta.mode & s::IFMT != s::IFREG {
+            return Ok(());
+        }
+        let flags = match operation {
+            OPEN => flags,
+            _ => o::WRONLY,
+        };
+        let (ino, write) = (meta.ino, flags_write(flags));
         if !self.leases.in_the_way(ino, write) {
             return Ok(());
         }
@@ -365,7 +360,7 @@ impl<S: Server> Core<S> {
         if flags & o::NONBLOCK != 0 {
             return Err(Failure::Errno(EAGAIN));
         }
-        if cx.request.words[0] == OPEN && cx.request.in_len == 0 {
+        if operation == OPEN && cx.request.in_len == 0 {
             // It is made again, in the way that signals can interrupt.
             return Err(Failure::Redirect);
         }

@@ -114,7 +114,7 @@ impl<S: Server> Core<S> {
                 if flags & o::NOATIME != 0 {
                     permission::owner(cx, &access)?;
                 }
-                self.break_leases(server, cx, node, &access, flags)?;
+                self.break_leases(server, cx, node)?;
             }
         }
         let mut state = S::State::default();
@@ -486,7 +486,7 @@ impl<S: Server> Core<S> {
                 return fail(EISDIR);
             }
             check_write(server, cx, node)?;
-            self.break_leases(server, cx, node, &access, o::WRONLY)?;
+            self.break_leases(server, cx, node)?;
             (node, access)
         };
         if !is(&access, s::IFREG) {
