@@ -663,18 +663,10 @@ impl<S: Server> Manager<S> {
             core.leaves(server, &mut context(transport, later, &NOBODY), at);
         }
         if let Some(root) = entry.root {
-            // As if it had been opened itself.
-            let root = Handle {
-                badge,
-                node: root,
-                flags: o::PATH,
-                kind: fs::kind::DIRECTORY,
-                state: S::State::default(),
-            };
-            self.with_context(transport, &NOBODY, |cx| server.close(cx, root));
+            self.close_root(server, transport, badge, root);
         }
-        let shared = entry.frames.then_some(entry.handle.node);
-        if let Some(node) = shared {
+        if entry.frames {
+            let node = entry.handle.node;
             let core = &mut self.core;
             let later = &mut self.waiting.later;
             core.close_frames(node, &mut context(transport, later, &NOBODY));
@@ -682,8 +674,29 @@ impl<S: Server> Manager<S> {
         if self.core.notices.any() {
             self.closed_marked(server, transport, entry.handle);
         } else {
-            self.with_context(transport, &NOBODY, |cx| server.close(cx, entry.handle));
+            let mut cx = context(transport, &mut self.waiting.later, &NOBODY);
+            server.close(&mut cx, entry.handle);
         }
+    }
+
+    /// The directory that a handle's names began at is let go as if it had been opened itself.
+    #[cold]
+    #[inline(never)]
+    fn close_root(
+        &mut self,
+        server: &mut S,
+        transport: &mut dyn Transport,
+        badge: u64,
+        root: S::Node,
+    ) {
+        let root = Handle {
+            badge,
+            node: root,
+            flags: o::PATH,
+            kind: fs::kind::DIRECTORY,
+            state: S::State::default(),
+        };
+        self.with_context(transport, &NOBODY, |cx| server.close(cx, root));
     }
 
     /// The end of [`Manager::closed`] where somebody is told of what happens to files.

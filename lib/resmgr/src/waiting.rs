@@ -277,6 +277,7 @@ impl Waiting {
     }
 
     /// A request through this badge, which waits no longer.
+    #[inline(always)]
     pub fn remove_badge(&mut self, badge: u64) -> Option<u32> {
         let index = self.find(self.badges.first(badge), |ticket| ticket.badge == badge)?;
         Some(self.take(index))
