@@ -400,7 +400,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         node.file = Some(file);
         self.owners.insert(file, ino);
         // It may have a number that is not kept.
-        self.opens_changed(ino);
+        self.update_mark(ino);
         Ok(file)
     }
 

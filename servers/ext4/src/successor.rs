@@ -26,22 +26,14 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         if let Some(node) = self.nodes.get_mut(ino) {
             if !core::mem::replace(&mut node.unsafe_data, true) {
                 self.changed.push(ino);
-                self.mark(ino);
+                self.update_mark(ino);
             }
         }
     }
 
-    /// Somebody has it open, or nobody any more.
-    #[inline]
-    pub(crate) fn opens_changed(&mut self, ino: u32) {
-        if self.nodes.get(ino).is_some_and(|node| node.unsafe_data) {
-            self.mark(ino);
-        }
-    }
-
-    /// A file whose data is not safe is marked as long as there is somebody to be told.
+    /// Somebody has this file open, whose data is not safe, or nobody any more: it is marked as long as there is somebody to be told.
     #[cold]
-    fn mark(&mut self, ino: u32) {
+    pub(crate) fn update_mark(&mut self, ino: u32) {
         let Some(node) = self.nodes.get_mut(ino) else {
             return;
         };
@@ -66,7 +58,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
                     if let Some(node) = self.nodes.get_mut(ino) {
                         node.unsafe_data = false;
                     }
-                    self.mark(ino);
+                    self.update_mark(ino);
                 }
                 false => index += 1,
             }
@@ -83,7 +75,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
             node.unsafe_data = false;
         }
         self.changed.retain(|other| *other != ino);
-        self.mark(ino);
+        self.update_mark(ino);
     }
 
     fn is_safe(&self, ino: u32) -> bool {
@@ -144,7 +136,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
             if let Some(node) = self.nodes.get_mut(ino) {
                 node.mark = None;
             }
-            self.mark(ino);
+            self.update_mark(ino);
         }
     }
 

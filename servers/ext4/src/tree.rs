@@ -606,8 +606,8 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
     fn retain(&mut self, node: u32) {
         if let Some(about) = self.nodes.get_mut(node) {
             about.opens += 1;
-            if about.opens == 1 {
-                self.opens_changed(node);
+            if about.opens == 1 && about.unsafe_data {
+                self.update_mark(node);
             }
         }
     }
@@ -617,12 +617,15 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
         let Some(node) = self.nodes.get_mut(handle.node) else {
             return;
         };
-        node.opens = node.opens.saturating_sub(1);
-        if node.opens != 0 {
+        if node.opens > 1 {
+            node.opens -= 1;
             return;
         }
+        node.opens = 0;
         let nameless = node.links == 0;
-        self.opens_changed(handle.node);
+        if node.unsafe_data {
+            self.update_mark(handle.node);
+        }
         if nameless {
             self.look_at_clock(cx);
             self.drop_unused(handle.node);
