@@ -47,6 +47,9 @@ pub(crate) fn last_for(flags: u64) -> Last {
     }
 }
 
+/// What the ways to open a file ask for (O_RDONLY, O_WRONLY, O_RDWR, and Linux's fourth, for device drivers).
+const WANTED: [u32; 4] = [READ, WRITE, READ | WRITE, READ | WRITE];
+
 impl<S: Server> Core<S> {
     // ---- opening
 
@@ -111,11 +114,7 @@ impl<S: Server> Core<S> {
                 return fail(ENOTDIR);
             }
             if !path_only {
-                let mut want = match flags & o::ACCMODE {
-                    o::RDONLY => READ,
-                    o::WRONLY => WRITE,
-                    _ => READ | WRITE,
-                };
+                let mut want = WANTED[(flags & o::ACCMODE) as usize];
                 if flags & o::TRUNC != 0 {
                     want |= WRITE;
                 }
