@@ -513,6 +513,11 @@ impl<S: Server> Bench<S> {
         self.pulse(pulse::GONE, token, 0);
     }
 
+    /// Until when the server waits for a message.
+    pub fn deadline(&self) -> Option<u64> {
+        self.manager.waiting.later.deadline
+    }
+
     /// The deadline of the server has come.
     pub fn time_out(&mut self) {
         self.step(Err(Error::TimedOut), Received::default());

@@ -285,3 +285,25 @@ fn how_long_a_lease_lasts_is_what_the_event_server_says_when_it_is_asked_for() {
         b.close(opened);
     }
 }
+
+/// A server whose deadline lies in the past never waits again.
+#[test]
+fn no_time_is_left_of_leases_that_were_given_up() {
+    for ways in 0..3 {
+        let mut b = fs_();
+        put(&mut b, b"f", b"text");
+        let file = b.open(b"f", o::RDONLY, 0).unwrap();
+        assert_eq!(set(&mut b, file, 1), 0);
+        let waits = open_later(&mut b, o::WRONLY);
+        let end = b.fake.time + LEASE_SECONDS * 1_000_000_000;
+        assert_eq!(b.deadline(), Some(end));
+        match ways {
+            0 => assert_eq!(set(&mut b, file, 2), 0),
+            1 => b.close(file),
+            _ => pass(&mut b, LEASE_SECONDS),
+        }
+        assert_eq!(b.answer(waits).unwrap().result(), 0);
+        pass(&mut b, LEASE_SECONDS);
+        assert_eq!(b.deadline(), None, "{ways}");
+    }
+}
