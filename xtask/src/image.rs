@@ -74,7 +74,8 @@ fn root(guest_init: &Path, machine: &Machine) -> Result<Archive> {
     Ok(archive)
 }
 
-/// What Linux boots from: the root, and the modules for what Cairn has built in, which `guest-init` loads in the order of their names: TUN, and disks where there
+/// What Linux boots from: the root, and the modules for what Cairn has built in, which `guest-init` loads in the order of their names: TUN, and disks
+/// where there
 /// are some.
 pub fn linux(guest_init: &Path, machine: &Machine) -> Result<Archive> {
     let mut archive = root(guest_init, machine)?;

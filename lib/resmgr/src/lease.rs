@@ -368,7 +368,7 @@ impl<S: Server> Core<S> {
     }
 }
 
-/// When what is asked for now is done without the holder.
+/// The time at which a lease that is asked for now ends by itself.
 fn end_of_time(cx: &mut Context) -> u64 {
     let seconds = match cx.transport.event(&[LEASE_TIME, 0, 0, 0, 0, 0, 0, 0]) {
         ..0 => LEASE_SECONDS,

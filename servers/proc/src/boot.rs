@@ -24,7 +24,8 @@ const STACK_LEAST: u64 = 32 * 1024;
 const STRINGS_MOST: usize = 256 * 1024;
 /// Words in front of the strings.
 pub(crate) const HEAD: u64 = 64;
-/// Memory behind the first stack for what a personality needs at once: what its heap begins with, and the area of its first thread. It is told where this is, and asks for more when it is used up.
+/// Memory behind the first stack for what a personality needs at once: what its heap begins with, and the area of its first thread. It is told where this is,
+/// and asks for more when it is used up.
 pub(crate) const OWN: u64 = 144 * 1024;
 
 /// The room for a block of so many bytes and the first stack behind it.

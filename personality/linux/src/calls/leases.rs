@@ -1,4 +1,5 @@
-//! Leases: F_SETLEASE and F_GETLEASE. The file's server has them (`cairn_idl::fs::LEASE`); a signaller of the event server, as O_ASYNC has one, tells of a break.
+//! Leases: F_SETLEASE and F_GETLEASE. The file's server has them (`cairn_idl::fs::LEASE`); a signaller of the event server, as O_ASYNC has one, tells of
+//! a break.
 
 use super::{epoll, owners};
 use crate::descriptors::OpenFile;

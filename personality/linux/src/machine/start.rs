@@ -1,5 +1,7 @@
-//! The first instructions in a domain of `proc`'s own making, with rdi → block and a small stack: of the first process {pid, 0, argc, envc, path length, length of all bytes, memory, its length, bytes}, of a file with set-id bits
-//! ([`crate::calls::fresh`]) {pid, 1, length of the root directory's path, 1 with a root of its own, what name spaces it has, length of all bytes, memory, its length, bytes}.
+//! The first instructions in a domain of `proc`'s own making, with rdi → block and a small stack: of the first process {pid, 0, argc, envc, path length,
+//! length of all bytes, memory, its length, bytes}, of a file with set-id bits
+//! ([`crate::calls::fresh`]) {pid, 1, length of the root directory's path, 1 with a root of its own, what name spaces it has, length of all bytes,
+//! memory, its length, bytes}.
 
 use super::area::{self, Frame, ThreadArea};
 use super::entry::resume_clean;

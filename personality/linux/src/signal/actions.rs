@@ -113,6 +113,9 @@ mod tests {
                 }
             }
             assert!((1..=64).all(|signal| actions.get(signal) == table[signal as usize]));
+            let changed = (1..=64).filter(|&signal| table[signal as usize] != Action::default());
+            let mask = changed.fold(0, |mask, signal| mask | bit(signal));
+            assert_eq!(actions.which(|_| true), mask);
             for kind in [SIG_IGN, 2] {
                 let signals = (1..=64).filter(|&signal| table[signal as usize].handler == kind);
                 let mask = signals.fold(0, |mask, signal| mask | bit(signal));
