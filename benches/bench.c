@@ -387,7 +387,7 @@ static void message_eventfd(void) {
     close(event_from);
 }
 
-static int watched_set, watched_file, *idle_files, idle_count;
+static int watched_set, watched_file, turn_set, *idle_files, idle_count;
 static struct pollfd *polled;
 
 /* So many idle descriptors, and one that is ready. */
@@ -433,6 +433,18 @@ static int add_and_remove(void) {
     return 0;
 }
 
+/* Of nine files each in its turn: none of them was in the set a short time ago. */
+static int add_and_remove_the_next(void) {
+    static int at;
+    struct epoll_event event = {.events = EPOLLIN};
+    int fd = idle_files[at];
+    at = (at + 1) % idle_count;
+    if (epoll_ctl(turn_set, EPOLL_CTL_ADD, fd, &event) < 0 || epoll_ctl(turn_set, EPOLL_CTL_DEL, fd, NULL) < 0) {
+        return refuse("epoll_ctl");
+    }
+    return 0;
+}
+
 static int poll_once(void) { return poll(polled, idle_count, -1) == 1 ? 0 : refuse("poll"); }
 
 static void ready_measure(int count, int (*operation)(void)) {
@@ -445,6 +457,11 @@ static void ready_wait_10(void) { ready_measure(10, wait_once); }
 static void ready_wait_100(void) { ready_measure(100, wait_once); }
 static void ready_wait_10000(void) { ready_measure(10000, wait_once); }
 static void ready_change(void) { ready_measure(100, add_and_remove); }
+static void ready_change_new(void) {
+    turn_set = epoll_create1(0);
+    ready_measure(9, add_and_remove_the_next);
+    close(turn_set);
+}
 static void ready_poll_100(void) { ready_measure(100, poll_once); }
 
 static int message_queue;
@@ -1165,6 +1182,7 @@ static const struct operation operations[] = {
     {"epoll-wait-1-of-100", ready_wait_100},
     {"epoll-wait-1-of-10000", ready_wait_10000},
     {"epoll-add-del", ready_change},
+    {"epoll-add-del-new", ready_change_new},
     {"poll-1-of-100", ready_poll_100},
     {"tcp-loopback-64", message_tcp},
     {"udp-echo", message_udp},

@@ -107,7 +107,7 @@ fn key(node: Node) -> u64 {
 }
 
 /// Which of the six numbers that ALIVE and MARKS ask for are still there, as bits.
-fn which(words: &[u64; 8], is_there: impl Fn(u64) -> bool) -> i64 {
+fn which(words: &[u64; 8], mut is_there: impl FnMut(u64) -> bool) -> i64 {
     let asked = words[1..7].iter().enumerate();
     asked.fold(0, |bits, (at, number)| {
         bits | i64::from(is_there(*number)) << at
@@ -174,7 +174,12 @@ impl Events {
         request.words[1] as u32 as u64 == sets::ADD
     }
 
-    fn change(&mut self, request: &Received, set: u32) -> Result<u64, i64> {
+    fn change(
+        &mut self,
+        request: &Received,
+        set: u32,
+        mut wake: impl FnMut(u64),
+    ) -> Result<(u64, bool), i64> {
         let [_, what, file, events, data, ..] = request.words;
         let wish = Wish {
             fd: (what >> 32) as u32,
@@ -183,7 +188,12 @@ impl Events {
             data,
             maker: request.sender,
         };
-        self.sets.change(set, what as u32 as u64, &wish)
+        let changed = self.sets.change(set, what as u32 as u64, &wish)?;
+        if changed.1 && self.sets.has_ready(set) {
+            // Nobody will tell what it is ready for: it is known.
+            wake(key(Node::Set(set)));
+        }
+        Ok(changed)
     }
 
     /// At most so many events in the words of an answer; if there are more than fit, none.
@@ -572,8 +582,10 @@ impl Server for Events {
             (event::CTL, Some(Node::Set(set)))
                 if !(Events::adds(request) && self.sets.is_full(set)) =>
             {
-                match self.change(request, set) {
-                    Ok(number) => (request.words[0], request.words[1]) = (0, number),
+                match self.change(request, set, |key| later.wake(key)) {
+                    Ok((number, known)) => {
+                        request.words[..3].copy_from_slice(&[0, number, known as u64])
+                    }
                     Err(error) => request.words[0] = -error as u64,
                 }
             }
@@ -654,8 +666,10 @@ impl Server for Events {
                 if Events::adds(cx.request) && self.sets.is_full(set) {
                     self.sets.widen(cx, set)?;
                 }
-                let number = self.change(cx.request, set).map_err(Failure::Errno)?;
-                Ok(Reply::new(&[0, number]))
+                let request = cx.request;
+                let changed = self.change(request, set, |key| cx.wake(key));
+                let (number, known) = changed.map_err(Failure::Errno)?;
+                Ok(Reply::new(&[0, number, known as u64]))
             }
             (event::SET, Node::Root(_)) => {
                 handles.room(cx, 1)?;

@@ -3,6 +3,10 @@
 //! An interest is *listed* in its set if it is to be reported: a level-triggered one as long as its file is ready for something that is wanted, an edge-triggered one from an event until it is reported or its file is ready for nothing of it any more. A listed interest always has something to report.
 //! The maker of a set pays for its interests, [`STEP`] at a time: only a set that has no room left asks for more ([`Sets::widen`]), so most changes cost no look at an account.
 //! Interests are found by number (place and generation, so an old number finds nothing), and by set, descriptor and open file.
+//!
+//! One that is taken out *rests*: it is nobody's any more, but its file's server, which does not know, still has its watch, and what it said last is true. If the
+//! same is added again before that server has said something else, nobody has to ask it. Resting ones take only places that the set has paid for, the oldest
+//! goes first.
 
 use alloc::vec::Vec;
 use cairn_abi::Id;
@@ -53,7 +57,11 @@ struct Interest {
     /// What its file is ready for.
     ready: u64,
     listed: bool,
-    /// Neighbours in the list of what is to be reported.
+    /// It was taken out, and can be added again.
+    rests: bool,
+    /// Its file's server has said what `ready` is since `events` are wanted.
+    known: bool,
+    /// Neighbours in the list of what is to be reported, or of what rests.
     before: u32,
     behind: u32,
     /// Neighbours among all of the set.
@@ -63,9 +71,74 @@ struct Interest {
     inner: u32,
 }
 
+/// A place without an interest.
+const FREE: Interest = Interest {
+    generation: 0,
+    set: NONE,
+    fd: 0,
+    file: 0,
+    events: 0,
+    flags: 0,
+    data: 0,
+    maker: 0,
+    ready: 0,
+    listed: false,
+    rests: false,
+    known: false,
+    before: NONE,
+    behind: NONE,
+    older: NONE,
+    newer: NONE,
+    inner: NONE,
+};
+
 impl Interest {
     fn wanted(&self) -> u64 {
         self.ready & self.events
+    }
+
+    /// It is what its maker says from now on; its file's server is to be told.
+    fn take_over(&mut self, wish: &Wish) {
+        (self.events, self.flags) = (wish.wanted(), wish.flags());
+        (self.data, self.maker) = (wish.data, wish.maker);
+        self.known = false;
+    }
+}
+
+/// Interests by their places, first and last.
+#[derive(Clone, Copy)]
+struct List {
+    first: u32,
+    last: u32,
+}
+
+const NOTHING: List = List {
+    first: NONE,
+    last: NONE,
+};
+
+impl List {
+    fn push(&mut self, all: &mut [Interest], index: u32) {
+        let before = core::mem::replace(&mut self.last, index);
+        let one = &mut all[index as usize];
+        (one.before, one.behind) = (before, NONE);
+        match all.get_mut(before as usize) {
+            Some(neighbour) => neighbour.behind = index,
+            None => self.first = index,
+        }
+    }
+
+    fn take(&mut self, all: &mut [Interest], index: u32) {
+        let one = &all[index as usize];
+        let (before, behind) = (one.before, one.behind);
+        match all.get_mut(before as usize) {
+            Some(neighbour) => neighbour.behind = behind,
+            None => self.first = behind,
+        }
+        match all.get_mut(behind as usize) {
+            Some(neighbour) => neighbour.before = before,
+            None => self.last = before,
+        }
     }
 }
 
@@ -79,8 +152,9 @@ struct Set {
     interests: u32,
     room: u32,
     newest: u32,
-    first: u32,
-    last: u32,
+    /// What is to be reported.
+    listed: List,
+    resting: List,
     /// Requests that wait for something in it.
     waiters: u32,
     /// Interests whose files are sets.
@@ -96,8 +170,8 @@ const EMPTY: Set = Set {
     interests: 0,
     room: 0,
     newest: NONE,
-    first: NONE,
-    last: NONE,
+    listed: NOTHING,
+    resting: NOTHING,
     waiters: 0,
     nested: 0,
     signaller: NONE,
@@ -118,6 +192,16 @@ pub struct Wish {
     pub events: u64,
     pub data: u64,
     pub maker: Id,
+}
+
+impl Wish {
+    fn wanted(&self) -> u64 {
+        self.events & !FLAGS | ALWAYS
+    }
+
+    fn flags(&self) -> u64 {
+        self.events & FLAGS
+    }
 }
 
 /// How many interests the sets of a user have room for.
@@ -198,11 +282,11 @@ impl Sets {
         self.names.shrink(places);
     }
 
-    /// Has the set as many interests as are paid for?
+    /// Has the set as many interests as are paid for, and none that rests?
     #[inline]
     pub fn is_full(&self, set: u32) -> bool {
         let set = &self.sets[set as usize];
-        set.interests == set.room
+        set.interests == set.room && set.resting.first == NONE
     }
 
     /// The set's maker pays for some interests more.
@@ -265,8 +349,15 @@ impl Sets {
         same.then_some(number as u32)
     }
 
-    pub fn is_alive(&self, number: u64) -> bool {
-        self.index(number).is_some()
+    /// Is it still there, as its file's server asks? That server forgets it otherwise, so it does not rest any longer.
+    pub fn is_alive(&mut self, number: u64) -> bool {
+        match self.index(number) {
+            Some(index) if self.interests[index as usize].rests => {
+                self.drop_interest(index);
+                false
+            }
+            found => found.is_some(),
+        }
     }
 
     fn find(&self, set: u32, fd: u32, file: u64) -> Option<u32> {
@@ -276,9 +367,11 @@ impl Sets {
         })
     }
 
-    /// EPOLL_CTL_: the interest's number. Who adds one has looked whether the set [is full](Sets::is_full).
-    pub fn change(&mut self, set: u32, what: u64, wish: &Wish) -> Result<u64, i64> {
+    /// EPOLL_CTL_: the interest's number, and whether its file's server knows of it as it is. Who adds one has looked whether the set
+    /// [is full](Sets::is_full).
+    pub fn change(&mut self, set: u32, what: u64, wish: &Wish) -> Result<(u64, bool), i64> {
         let found = self.find(set, wish.fd, wish.file);
+        let rests = found.is_some_and(|index| self.interests[index as usize].rests);
         let exclusive = wish.events & flags::EXCLUSIVE != 0;
         match (what, found) {
             (ADD | MODIFY, _)
@@ -286,29 +379,60 @@ impl Sets {
             {
                 Err(EINVAL)
             }
+            (ADD, Some(index)) if rests => Ok(self.wake_up(index, wish)),
             (ADD, Some(_)) => Err(EEXIST),
-            (ADD, None) => self.add(set, wish),
-            (REMOVE | MODIFY, None) => Err(ENOENT),
+            (ADD, None) => self.add(set, wish).map(|number| (number, false)),
+            (REMOVE | MODIFY, found) if rests || found.is_none() => Err(ENOENT),
             (REMOVE, Some(index)) => {
                 let number = self.number(index);
-                self.drop_interest(index);
-                Ok(number)
+                self.rest(index);
+                Ok((number, false))
             }
             (MODIFY, Some(index)) => {
                 let one = &mut self.interests[index as usize];
                 if one.flags & flags::EXCLUSIVE != 0 {
                     return Err(EINVAL);
                 }
-                (one.events, one.flags) = (wish.events & !FLAGS | ALWAYS, wish.events & FLAGS);
-                (one.data, one.maker) = (wish.data, wish.maker);
+                one.take_over(wish);
                 self.unlist(index);
-                Ok(self.number(index))
+                Ok((self.number(index), false))
             }
             _ => Err(EINVAL),
         }
     }
 
+    #[inline(never)]
     fn add(&mut self, set: u32, wish: &Wish) -> Result<u64, i64> {
+        let Set {
+            interests,
+            room,
+            resting,
+            ..
+        } = self.sets[set as usize];
+        let index = match resting.first {
+            NONE => self.add_place(set)?,
+            // In the place of the one that rests longest.
+            oldest if interests == room => {
+                self.sets[set as usize]
+                    .resting
+                    .take(&mut self.interests, oldest);
+                self.names.remove(oldest);
+                oldest
+            }
+            _ => self.add_place(set)?,
+        };
+        let one = &mut self.interests[index as usize];
+        self.made = self.made.wrapping_add(1).max(1);
+        one.generation = self.made;
+        (one.set, one.fd, one.file) = (set, wish.fd, wish.file);
+        one.take_over(wish);
+        (one.ready, one.listed, one.rests, one.inner) = (0, false, false, NONE);
+        self.names.insert(index, name(set, wish.fd, wish.file));
+        Ok(self.number(index))
+    }
+
+    /// A place for one more of the set's, the newest.
+    fn add_place(&mut self, set: u32) -> Result<u32, i64> {
         let index = match self.free.pop() {
             Some(index) => index,
             None => {
@@ -319,23 +443,7 @@ impl Sets {
                 if !room {
                     return Err(ENOSPC);
                 }
-                self.interests.push(Interest {
-                    generation: 0,
-                    set: NONE,
-                    fd: 0,
-                    file: 0,
-                    events: 0,
-                    flags: 0,
-                    data: 0,
-                    maker: 0,
-                    ready: 0,
-                    listed: false,
-                    before: NONE,
-                    behind: NONE,
-                    older: NONE,
-                    newer: NONE,
-                    inner: NONE,
-                });
+                self.interests.push(FREE);
                 count as u32 - 1
             }
         };
@@ -349,17 +457,11 @@ impl Sets {
             neighbour.newer = index;
         }
         let one = &mut self.interests[index as usize];
-        self.made = self.made.wrapping_add(1).max(1);
-        one.generation = self.made;
-        (one.set, one.fd, one.file) = (set, wish.fd, wish.file);
-        (one.events, one.flags) = (wish.events & !FLAGS | ALWAYS, wish.events & FLAGS);
-        (one.data, one.maker) = (wish.data, wish.maker);
-        (one.ready, one.listed, one.inner) = (0, false, NONE);
         (one.older, one.newer) = (older, NONE);
-        self.names.insert(index, name(set, wish.fd, wish.file));
-        Ok(self.number(index))
+        Ok(index)
     }
 
+    #[inline(never)]
     fn drop_interest(&mut self, index: u32) {
         self.unlist(index);
         self.names.remove(index);
@@ -367,6 +469,10 @@ impl Sets {
         let (set, older, newer) = (one.set, one.older, one.newer);
         let nested = one.inner != NONE;
         one.set = NONE;
+        if core::mem::replace(&mut one.rests, false) {
+            let list = &mut self.sets[set as usize].resting;
+            list.take(&mut self.interests, index);
+        }
         self.shrink.one_went();
         match self.interests.get_mut(newer as usize) {
             Some(neighbour) => neighbour.older = older,
@@ -383,32 +489,52 @@ impl Sets {
 
     fn list(&mut self, index: u32) {
         let one = &mut self.interests[index as usize];
-        if core::mem::replace(&mut one.listed, true) {
-            return;
-        }
-        let set = &mut self.sets[one.set as usize];
-        let before = core::mem::replace(&mut set.last, index);
-        (one.before, one.behind) = (before, NONE);
-        match self.interests.get_mut(before as usize) {
-            Some(neighbour) => neighbour.behind = index,
-            None => set.first = index,
+        if !core::mem::replace(&mut one.listed, true) {
+            let set = &mut self.sets[one.set as usize];
+            set.listed.push(&mut self.interests, index);
         }
     }
 
     fn unlist(&mut self, index: u32) {
         let one = &mut self.interests[index as usize];
-        if !core::mem::replace(&mut one.listed, false) {
+        if core::mem::replace(&mut one.listed, false) {
+            let set = &mut self.sets[one.set as usize];
+            set.listed.take(&mut self.interests, index);
+        }
+    }
+
+    /// It is taken out: by and by its file's server will hear of it.
+    fn rest(&mut self, index: u32) {
+        let one = &self.interests[index as usize];
+        let set = &self.sets[one.set as usize];
+        // (A set in a set would count as being in it; signals are told of a file's first state as well; of what is exclusive not each change is told.)
+        let each_change = one.flags & flags::EXCLUSIVE == 0;
+        if !one.known || !each_change || one.inner != NONE || set.signaller != NONE {
+            self.drop_interest(index);
             return;
         }
-        let (set, before, behind) = (one.set as usize, one.before, one.behind);
-        match self.interests.get_mut(before as usize) {
-            Some(neighbour) => neighbour.behind = behind,
-            None => self.sets[set].first = behind,
+        self.unlist(index);
+        let one = &mut self.interests[index as usize];
+        one.rests = true;
+        let set = &mut self.sets[one.set as usize];
+        set.resting.push(&mut self.interests, index);
+    }
+
+    /// What rests is added again: its number, and whether its file's server need not be told.
+    fn wake_up(&mut self, index: u32, wish: &Wish) -> (u64, bool) {
+        let one = &mut self.interests[index as usize];
+        one.rests = false;
+        let set = &mut self.sets[one.set as usize];
+        set.resting.take(&mut self.interests, index);
+        let one = &mut self.interests[index as usize];
+        let same = (one.events, one.flags, one.maker) == (wish.wanted(), wish.flags(), wish.maker);
+        one.data = wish.data;
+        if !same {
+            one.take_over(wish);
+        } else if one.wanted() != 0 {
+            self.list(index);
         }
-        match self.interests.get_mut(behind as usize) {
-            Some(neighbour) => neighbour.before = before,
-            None => self.sets[set].last = before,
-        }
+        (self.number(index), same)
     }
 
     /// A file's server says what the file is ready for: the interest's set, and whether something is to be reported because of it.
@@ -425,11 +551,12 @@ impl Sets {
             return Err(EPERM);
         }
         let set = one.set;
-        if how & told::GONE != 0 {
+        let rests = one.rests;
+        if rests || how & told::GONE != 0 {
             self.drop_interest(index);
-            return Ok((set, false));
+            return if rests { Err(ESTALE) } else { Ok((set, false)) };
         }
-        one.ready = ready;
+        (one.ready, one.known) = (ready, true);
         let edge = one.flags & flags::EDGE != 0;
         if one.wanted() == 0 {
             self.unlist(index);
@@ -458,7 +585,7 @@ impl Sets {
     }
 
     pub fn has_ready(&self, set: u32) -> bool {
-        self.sets[set as usize].first != NONE
+        self.sets[set as usize].listed.first != NONE
     }
 
     /// Does anybody wait for something in the set?
@@ -476,7 +603,7 @@ impl Sets {
 
     /// What is to be reported first; nothing changes yet.
     pub fn look(&self, set: u32) -> impl Iterator<Item = Event> + '_ {
-        let first = Some(self.sets[set as usize].first);
+        let first = Some(self.sets[set as usize].listed.first);
         let listed = core::iter::successors(first, |index| {
             self.interests.get(*index as usize).map(|one| one.behind)
         });
@@ -491,7 +618,7 @@ impl Sets {
     /// So many of them were reported. What is level-triggered stays, behind the others.
     pub fn reported(&mut self, set: u32, count: usize) {
         for _ in 0..count {
-            let index = self.sets[set as usize].first;
+            let index = self.sets[set as usize].listed.first;
             let Some(one) = self.interests.get_mut(index as usize) else {
                 return;
             };

@@ -665,3 +665,233 @@ fn servers_set_how_long_leases_last_and_nobody_else() {
     assert_eq!(b.result(event::SERVER, &[time, 1, 0], b""), 0);
     assert_eq!(b.result(event::SERVER, &[time, 0], b""), 0);
 }
+
+/// CTL by a domain: the interest, and whether the file's server knows it.
+fn ctl_by(
+    b: &mut Bench<Events>,
+    sender: u32,
+    set: u64,
+    what: u64,
+    fd: u64,
+    events: u64,
+) -> Result<(u64, u64), i64> {
+    let before = core::mem::replace(&mut b.sender, sender);
+    let words = [event::CTL, what | fd << 32, 100 + fd, events, fd];
+    let answer = b.call(set, &words, b"", 0).unwrap();
+    b.sender = before;
+    match answer.result() {
+        0 => Ok((answer.words[1], answer.words[2])),
+        error => Err(error),
+    }
+}
+
+#[test]
+fn what_was_taken_out_rests_until_its_server_says_something() {
+    let mut b = bench();
+    let set = make(&mut b, &[event::SET]);
+    let bits = poll::IN as u32;
+    let (interest, known) = ctl_by(&mut b, ME, set, 1, 3, poll::IN).unwrap();
+    assert_eq!(known, 0);
+    tell(&mut b, interest, poll::IN, told::AGAIN);
+    ctl(&mut b, set, 2, 3, 0).unwrap();
+    assert_eq!(ready(&mut b, set), [], "it rests");
+    assert_eq!(ctl(&mut b, set, 2, 3, 0), Err(-ENOENT));
+    assert_eq!(ctl(&mut b, set, 3, 3, poll::IN), Err(-ENOENT));
+    // The same again: nobody has to be asked, and who waits goes on.
+    let waiter = b.send(set, &[event::WAIT, 1, 1], b"", 0);
+    assert_eq!(ctl_by(&mut b, ME, set, 1, 3, poll::IN), Ok((interest, 1)));
+    assert_eq!(b.answer(waiter).unwrap().words[..3], [12, poll::IN, 3]);
+    assert_eq!(ctl(&mut b, set, 1, 3, poll::IN), Err(-EEXIST));
+    tell(&mut b, interest, 0, 0);
+    ctl(&mut b, set, 2, 3, 0).unwrap();
+    assert_eq!(ctl_by(&mut b, ME, set, 1, 3, poll::IN), Ok((interest, 1)));
+    assert_eq!(ready(&mut b, set), []);
+    // Its server has something to say: it hears that nobody is interested.
+    ctl(&mut b, set, 2, 3, 0).unwrap();
+    assert_eq!(tell(&mut b, interest, poll::IN, told::AGAIN), -ESTALE);
+    let (anew, known) = ctl_by(&mut b, ME, set, 1, 3, poll::IN).unwrap();
+    assert!(anew != interest && known == 0);
+    tell(&mut b, anew, poll::IN, told::AGAIN);
+    assert_eq!(ready(&mut b, set), [(3, bits)]);
+    // It asks who is there: what rests is not.
+    ctl(&mut b, set, 2, 3, 0).unwrap();
+    let ask = [event::ALIVE, anew, 0, 0, 0, 0, 0];
+    assert_eq!(b.result(event::SERVER, &ask, b""), 0);
+    assert_eq!(ctl_by(&mut b, ME, set, 1, 3, poll::IN).unwrap().1, 0);
+}
+
+#[test]
+fn what_is_added_in_another_way_is_told_to_its_server() {
+    let mut b = bench();
+    let set = make(&mut b, &[event::SET]);
+    let other = make(&mut b, &[event::SET]);
+    let mut fd = 10;
+    let mut rests = |events: u64, again: u64, by: u32, told_it: bool| {
+        fd += 1;
+        let interest = ctl(&mut b, set, 1, fd, events).unwrap();
+        if told_it {
+            tell(&mut b, interest, poll::IN, told::AGAIN);
+            ready(&mut b, set);
+        }
+        ctl(&mut b, set, 2, fd, 0).unwrap();
+        let elsewhere = ctl_by(&mut b, ME, other, 1, fd, events);
+        assert_eq!(elsewhere.unwrap().1, 0, "another set");
+        let again = ctl_by(&mut b, by, set, 1, fd, again).unwrap();
+        (again.0 == interest, again.1)
+    };
+    let (input, output) = (poll::IN, poll::OUT);
+    assert_eq!(rests(input, input, ME, true), (true, 1));
+    assert_eq!(
+        rests(input | flags::EDGE, input | flags::EDGE, ME, true),
+        (true, 1)
+    );
+    assert_eq!(rests(input, input, 2, true), (true, 0), "another domain");
+    assert_eq!(rests(input, output, ME, true), (true, 0), "other bits");
+    assert_eq!(
+        rests(input, input | flags::EDGE, ME, true),
+        (true, 0),
+        "another way"
+    );
+    let once = input | flags::ONESHOT;
+    assert_eq!(
+        rests(once, once, ME, true),
+        (true, 0),
+        "a one-shot that is over"
+    );
+    let alone = input | flags::EXCLUSIVE;
+    assert_eq!(
+        rests(alone, alone, ME, true),
+        (false, 0),
+        "not each change is told"
+    );
+    assert_eq!(
+        rests(input, input, ME, false),
+        (false, 0),
+        "its server never said anything"
+    );
+}
+
+#[test]
+fn what_rests_takes_no_room() {
+    let mut b = bench();
+    b.label = cairn_idl::label::make(1000, 1000);
+    let set = make(&mut b, &[event::SET]);
+    let add = |b: &mut Bench<Events>, fd| {
+        let (interest, known) = ctl_by(b, ME, set, 1, fd, poll::IN).unwrap();
+        tell(b, interest, poll::IN, told::AGAIN);
+        known
+    };
+    add(&mut b, 0);
+    let paid = b.manager.usage(1000).0;
+    for fd in 0..2000 {
+        assert_eq!(add(&mut b, fd + 1), 0);
+        ctl(&mut b, set, 2, fd + 1, 0).unwrap();
+    }
+    assert_eq!(b.manager.usage(1000).0, paid);
+    // Seven at most beside the one that is there, the last ones.
+    assert_eq!(b.server.sets.interests(), 8);
+    assert_eq!(ready(&mut b, set), [(0, poll::IN as u32)]);
+    for fd in 1994..=2000 {
+        assert_eq!(add(&mut b, fd), 1);
+    }
+    assert_eq!(ready(&mut b, set).len(), 8);
+    assert_eq!(b.manager.usage(1000).0, paid);
+    b.close(set);
+    assert_eq!(b.server.sets.interests(), 0);
+}
+
+/// What is in a set, and what is reported, is what a set has that asks each file at each call, whatever is taken out, added again, and asked between.
+#[test]
+fn sets_report_what_files_are_ready_for() {
+    const FILES: u64 = 12;
+    let wishes = [poll::IN, poll::OUT, poll::IN | poll::OUT];
+    for seed in 1..=300u64 {
+        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut random = |below: u64| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 16) % below
+        };
+        let mut b = bench();
+        b.cold = false;
+        let set = make(&mut b, &[event::SET]);
+        let mut state_of = [0u64; FILES as usize];
+        // What is wanted of each file, if it is in the set.
+        let mut inside = [None; FILES as usize];
+        // The files' server: interest and what it watches for.
+        let mut watches: Vec<(u64, u64, u64)> = Vec::new();
+        let mut known_ones = 0;
+        for _ in 0..400 {
+            let fd = random(FILES);
+            let at = fd as usize;
+            match random(6) {
+                0 => {
+                    state_of[at] = (random(2) * poll::IN) | (random(2) * poll::OUT);
+                    watches.retain(|&(file, interest, wanted)| {
+                        file != fd || tell(&mut b, interest, state_of[at] & wanted, 0) >= 0
+                    });
+                }
+                1 if random(8) == 0 => watches.retain(|&(_, interest, _)| {
+                    let ask = [event::ALIVE, interest, 0, 0, 0, 0, 0];
+                    b.result(event::SERVER, &ask, b"") != 0
+                }),
+                2 | 3 => {
+                    let wish = wishes[random(3) as usize];
+                    let answer = ctl_by(&mut b, ME, set, 1, fd, wish);
+                    assert_eq!(answer.is_err(), inside[at].is_some(), "seed {seed}");
+                    let Ok((interest, known)) = answer else {
+                        continue;
+                    };
+                    inside[at] = Some(wish);
+                    known_ones += known;
+                    if known == 0 {
+                        watches.retain(|watch| watch.1 as u32 != interest as u32);
+                        watches.push((fd, interest, wish));
+                        tell(&mut b, interest, state_of[at] & wish, told::AGAIN);
+                    }
+                }
+                _ => {
+                    let answer = ctl(&mut b, set, 2, fd, 0);
+                    assert_eq!(answer.is_ok(), inside[at].take().is_some());
+                }
+            }
+            let mut found = ready(&mut b, set);
+            found.sort();
+            let expected = (0..FILES).filter_map(|fd| {
+                let bits = state_of[fd as usize] & inside[fd as usize]?;
+                (bits != 0).then_some((fd, bits as u32))
+            });
+            assert_eq!(found, expected.collect::<Vec<_>>(), "seed {seed}");
+        }
+        assert!(known_ones > 0, "seed {seed}");
+    }
+}
+
+#[test]
+fn sets_in_sets_and_signallers_do_not_rest() {
+    let mut b = bench();
+    let (outer, inner) = (make(&mut b, &[event::SET]), make(&mut b, &[event::SET]));
+    let interest = ctl(&mut b, outer, 1, 3, poll::IN).unwrap();
+    assert_eq!(b.result(inner, &[fs::WATCH, interest, poll::IN], b""), 0);
+    ctl(&mut b, outer, 2, 3, 0).unwrap();
+    // Now the other way round.
+    let back = ctl(&mut b, inner, 1, 4, poll::IN).unwrap();
+    assert_eq!(b.result(outer, &[fs::WATCH, back, poll::IN], b""), 0);
+    let (set, interest) = signaller(&mut b, 40, 0);
+    ctl(&mut b, set, 2, 5, 0).unwrap();
+    let all = poll::IN | poll::OUT | poll::HUP | flags::EDGE;
+    let (anew, known) = ctl_by(&mut b, ME, set, 1, 5, all).unwrap();
+    assert!(anew != interest && known == 0);
+}
+
+#[test]
+fn what_was_changed_and_not_told_does_not_rest() {
+    let mut b = bench();
+    let set = make(&mut b, &[event::SET]);
+    let interest = ctl(&mut b, set, 1, 3, poll::IN).unwrap();
+    tell(&mut b, interest, 0, told::AGAIN);
+    ctl(&mut b, set, 3, 3, poll::OUT).unwrap();
+    ctl(&mut b, set, 2, 3, 0).unwrap();
+    assert_eq!(ctl_by(&mut b, ME, set, 1, 3, poll::OUT).unwrap().1, 0);
+}

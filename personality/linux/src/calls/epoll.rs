@@ -48,6 +48,7 @@ pub fn has_readiness(file: &OpenFile) -> bool {
 }
 
 /// The file's server tells the event server from now on what the file is ready for.
+#[inline(never)]
 pub fn watch(file: &OpenFile, interest: u64, events: u64) -> Result<()> {
     if file.is(event_kind::SIGNALS) {
         event::tell_signals_from_now_on(file);
@@ -105,21 +106,35 @@ pub fn ctl(f: &mut Frame) -> Result<u64> {
         return Err(EINVAL);
     }
     let what = operation | (fd as u64) << 32;
-    let words = [idl::CTL, what, target.id(), events, data];
-    let interest = Request::new(&words).call(set.slot())?[1];
+    let request = Request::new(&[idl::CTL, what, target.id(), events, data]);
+    let [_, interest, known, ..] = request.call(set.slot())?;
     if operation == DEL {
         // The file's server will hear that the interest is gone.
         return Ok(0);
     }
     target.is_watched_from_now_on();
-    if let Err(error) = watch(&target, interest, events) {
+    if let Err(error) = watch_unless_known(known, &target, interest, events) {
         if operation == ADD {
-            let words = [idl::CTL, DEL | (fd as u64) << 32, target.id()];
-            let _ = Request::new(&words).call(set.slot());
+            remove(set.slot(), fd, &target);
         }
         return Err(no_readiness(error));
     }
     Ok(0)
+}
+
+/// The file's server is told of an interest, unless CTL says that it is known there. (What a signal descriptor is ready for, the process has to say.)
+#[inline(always)]
+pub fn watch_unless_known(known: u64, file: &OpenFile, interest: u64, events: u64) -> Result<()> {
+    match known == 0 || file.is(event_kind::SIGNALS) {
+        true => watch(file, interest, events),
+        false => Ok(()),
+    }
+}
+
+/// An interest is taken out of a set.
+pub fn remove(set: u32, fd: u32, file: &OpenFile) {
+    let words = [idl::CTL, DEL | (fd as u64) << 32, file.id()];
+    let _ = Request::new(&words).call(set);
 }
 
 fn do_wait(f: &Frame, deadline: Option<u64>) -> Result<u64> {

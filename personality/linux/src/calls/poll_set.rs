@@ -2,7 +2,7 @@
 //!
 //! An interest's name is its place among what is polled.
 
-use super::epoll::{watch, ADD, DEL};
+use super::epoll::{remove, watch_unless_known, ADD, DEL};
 use super::poll::{Watched, ALWAYS, READY};
 use crate::descriptors::OpenFile;
 use crate::errno::{Result, EBADF, EIO, ENOSYS, EPERM, ETIMEDOUT};
@@ -120,12 +120,11 @@ impl PollSet {
             events,
             at as u64,
         ];
-        let interest = Request::new(&words).call(self.slot)?[1];
-        match watch(file, interest, events) {
+        let [_, interest, known, ..] = Request::new(&words).call(self.slot)?;
+        match watch_unless_known(known, file, interest, events) {
             Ok(()) => place.how = How::Watched,
             Err(error) => {
-                let words = [event::CTL, DEL | (at as u64) << 32, place.id];
-                let _ = Request::new(&words).call(self.slot);
+                remove(self.slot, at as u32, file);
                 if !matches!(error, ENOSYS | EBADF | EIO | EPERM) {
                     return Err(error);
                 }
