@@ -100,6 +100,20 @@ static int raised(const char *how, char **arguments) {
             int there = fstat(fd, &st);
             dprintf(9, "%d: %d, device %d\n", fd, there, S_ISCHR(st.st_mode));
         }
+    } else if (strcmp(how, "many") == 0) {
+        /* Each third of these is the first one's, each other a file of its own at its own place; every tenth of them was to be closed. */
+        int wrong = 0, open_ones = 0;
+        for (int fd = 20; fd < 920; fd++) {
+            int place = (int)lseek(fd, 0, SEEK_CUR), is_open = fd % 10 != 9;
+            open_ones += place >= 0;
+            wrong += place != (!is_open ? -1 : fd % 3 == 2 ? 5 : fd);
+        }
+        lseek(20, 6, SEEK_SET);
+        int shared = 0;
+        for (int fd = 20; fd < 920; fd++) {
+            shared += lseek(fd, 0, SEEK_CUR) == 6;
+        }
+        printf("many: %d open, %d wrong, %d share a place, the next %d\n", open_ones, wrong, shared, dup(20));
     } else if (strcmp(how, "jailed") == 0) {
         struct stat st;
         char cwd[100] = "";
@@ -194,6 +208,26 @@ static void thread(void) {
     pthread_join(thread, NULL);
 }
 
+static void open_many(void) {
+    int first = open("plain", O_RDONLY);
+    dup2(first, 20);
+    lseek(20, 5, SEEK_SET);
+    for (int fd = 21; fd < 920; fd++) {
+        if (fd % 3 == 2) {
+            dup2(20, fd);
+        } else {
+            int own = open("plain", O_RDONLY);
+            lseek(own, fd, SEEK_SET);
+            dup2(own, fd);
+            close(own);
+        }
+        if (fd % 10 == 9) {
+            fcntl(fd, F_SETFD, FD_CLOEXEC);
+        }
+    }
+    close(first);
+}
+
 static void close_standard(void) {
     dup2(1, 9);
     close(0);
@@ -276,6 +310,7 @@ int main(int count, char **arguments) {
     chmod(".", 0777);
     run("su", "kept", "argument", arrange);
     chmod(".", 0755);
+    run("su", "many", "", open_many);
     run("su", "standard", "", close_standard);
 
     // Scripts have the ids of their interpreter's file.

@@ -390,7 +390,7 @@ impl<S: Server> Core<S> {
         ]))
     }
 
-    /// A new domain executes this file: `proc` hears from here, and from nobody else, whose ids that gives.
+    /// A new domain executes this file: `proc` hears from here, and from nobody else, whose ids that gives. It is described as well.
     pub fn execute<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
         let handle = self.handle(cx.request)?;
         if !handle.readable() {
@@ -417,7 +417,7 @@ impl<S: Server> Core<S> {
                 cx.transport.tell_ids(sender, access, capabilities);
             }
         }
-        Ok(Reply::result(0))
+        self.describe(server, cx)
     }
 
     pub fn setflags<'a>(&'a mut self, cx: &mut Context) -> Answer<Reply<'a>> {

@@ -228,14 +228,22 @@ impl<S: System> Manager<S> {
         (at, length): (usize, usize),
         slots: &mut Slots,
     ) -> Result<(), Errno> {
-        let mut bytes = [0; size_of::<Slots>()];
-        let bytes = bytes.get_mut(..length).ok_or(EINVAL)?;
-        match self.system.read(message.token, at as u64, bytes) {
-            Ok(n) if n == bytes.len() => {}
-            _ => return Err(EFAULT),
+        if length > size_of::<Slots>() {
+            return Err(EINVAL);
         }
-        for (word, bytes) in slots.iter_mut().zip(bytes.as_chunks().0) {
-            *word = u64::from_le_bytes(*bytes);
+        let mut done = 0;
+        while done < length {
+            let mut piece = [0; 256];
+            let bytes = &mut piece[..(length - done).min(256)];
+            match self.system.read(message.token, (at + done) as u64, bytes) {
+                Ok(n) if n == bytes.len() => {}
+                _ => return Err(EFAULT),
+            }
+            let words = slots[done / 8..].iter_mut();
+            for (word, bytes) in words.zip(bytes.as_chunks().0) {
+                *word = u64::from_le_bytes(*bytes);
+            }
+            done += bytes.len();
         }
         Ok(())
     }

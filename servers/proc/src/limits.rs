@@ -2,7 +2,7 @@
 
 use crate::dispatch::Outcome;
 use crate::manager::{done, Manager};
-use crate::process::Process;
+use crate::process::{Beginning, Process};
 use crate::system::{Errno, SpaceLimits, System};
 use crate::table::Slot;
 use alloc::rc::Rc;
@@ -113,10 +113,10 @@ impl<S: System> Manager<S> {
         Ok(Outcome::words(&[0, most]))
     }
 
-    /// Tell `vm` what the space of a process may have. One that has its parent's memory (vfork) is told of later.
+    /// Tell `vm` what the space of a process may have. One that has its parent's memory (vfork), or is not yet its program's, is told of later.
     pub(crate) fn limit_memory(&mut self, slot: Slot) {
         let process = &mut self.processes[slot];
-        if process.vfork_parent {
+        if process.vfork_parent || process.beginning != Beginning::Over {
             process.limits_wait = true;
             return;
         }
@@ -144,8 +144,11 @@ impl<S: System> Manager<S> {
         self.system.limit_space(domain, USUAL);
     }
 
-    pub(crate) fn limit_fresh_memory(&mut self, slot: Slot, domain: Id) {
-        let limits = space_limits(&self.processes[slot]);
+    /// The program begins in a copy of that domain.
+    pub(crate) fn limit_fresh_memory(&mut self, slot: Slot) {
+        let process = &mut self.processes[slot];
+        process.limits_wait = false;
+        let (domain, limits) = (process.domain.id, space_limits(process));
         if limits != USUAL {
             self.system.limit_space(domain, limits);
         }

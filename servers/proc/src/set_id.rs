@@ -209,7 +209,6 @@ impl<S: System> Manager<S> {
             to += bytes.len() as u64;
             bytes.clear();
         }
-        self.limit_fresh_memory(slot, domain.id);
         self.adjust_fresh(slot, domain.id);
         let start = Start {
             rip: self.image.as_ref().ok_or(ENOEXEC)?.start,
@@ -301,7 +300,9 @@ impl<S: System> Manager<S> {
             process.careful |= !own;
             let more = creds.permitted & !process.permitted_before != 0;
             process.dumpable = (own && !more) as u32;
+            self.limit_fresh_memory(slot);
         }
+        let process = &mut self.processes[slot];
         let careful = core::mem::take(&mut process.careful);
         let bytes = process.creds.to_bytes();
         let kept = [NOFILE, FSIZE].map(|resource| process.limits.soft(resource));

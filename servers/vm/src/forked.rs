@@ -31,6 +31,8 @@ pub const EAGER: usize = 24;
 pub struct Manner {
     /// Pages of objects come by faults, unless earlier copies asked for them.
     pub lazy: bool,
+    /// A program begins with the copy: it gets room for more of its own.
+    pub begins: bool,
     /// Most pages that are copied at once: those that were written soon after earlier forks, on which both sides would fault.
     pub eager: usize,
     /// Frames that must stay free when pages are copied.
@@ -142,10 +144,9 @@ impl Pages {
     ) -> Pages {
         let (from, to) = self.between(start, end);
         let all = to - from == self.chunks();
-        let least = if manner.lazy || !all {
-            0
-        } else {
-            PROGRAM_CHUNKS
+        let least = match manner.begins && all {
+            true => PROGRAM_CHUNKS,
+            false => 0,
         };
         let mut copy = Pages::with_capacity((to - from).max(least));
         let mut eager = manner.eager.min(EAGER);
@@ -277,6 +278,7 @@ mod tests {
         ) -> (Pages, Vec<(u64, u32, u32)>, Vec<u64>) {
             let manner = Manner {
                 lazy,
+                begins: !lazy,
                 eager: EAGER,
                 reserve: 0,
             };

@@ -241,7 +241,8 @@ impl<N: Nucleus> Vm<N> {
             .ok_or(ESRCH)?;
         let index = self.new_space(kind, code, limit, payer)?;
         let all = [(0, layout::FRAMES / layout::PAGE)];
-        let copied = self.begin_copy(from, index, &all, true).and_then(|manner| {
+        let how = (true, pays.is_some());
+        let copied = self.begin_copy(from, index, &all, how).and_then(|manner| {
             if self.is_much(from) {
                 self.fork_in_pieces(from, index, (payer, adjust), manner)?;
             }
@@ -402,7 +403,7 @@ impl<N: Nucleus> Vm<N> {
         ranges: &[(u64, u64)],
         lazy: bool,
     ) -> Result<(), Errno> {
-        let manner = self.begin_copy(from, to, ranges, lazy)?;
+        let manner = self.begin_copy(from, to, ranges, (lazy, !lazy))?;
         self.copy_part(from, to, (0, u64::MAX), manner)?;
         Ok(())
     }
@@ -413,11 +414,11 @@ impl<N: Nucleus> Vm<N> {
         from: usize,
         to: usize,
         ranges: &[(u64, u64)],
-        lazy: bool,
+        (lazy, begins): (bool, bool),
     ) -> Result<Manner, Errno> {
         let parent = self.spaces.get(from).ok_or(ESRCH)?;
         // A program that starts gets more of its own, and lists that grow are copied.
-        let least = if lazy { 0 } else { PROGRAM_REGIONS };
+        let least = if begins { PROGRAM_REGIONS } else { 0 };
         let region_count = parent.regions.len().max(least);
         // (An entry for a chunk is smaller than a region.)
         let room = size_of::<Region>() * (region_count + least) + parent.pages.copy_growth();
@@ -455,6 +456,7 @@ impl<N: Nucleus> Vm<N> {
         self.count_regions(to);
         Ok(Manner {
             lazy,
+            begins,
             eager,
             reserve,
         })

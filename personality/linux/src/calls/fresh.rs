@@ -3,7 +3,7 @@
 //! file its manager (EXECUTE), of `proc` ids, limits, root directory.
 
 use super::exec::{self, Executable};
-use super::messages::describe;
+use super::messages::{as_described, describe};
 use super::sockets::Passing;
 use super::{exit, ids, prctl};
 use crate::descriptors::{event_kind, OpenFile, NO_SLOT};
@@ -38,7 +38,7 @@ const CHILDREN_OWN_PIDS: u64 = 16;
 
 /// What one half tells the other.
 #[derive(Debug, Default, PartialEq)]
-pub struct Told {
+struct Told<'a> {
     /// The portal of the file to execute.
     file: u32,
     cwd: u32,
@@ -55,17 +55,25 @@ pub struct Told {
     /// Of PR_SET_MDWE (`vm::exec_gain`).
     gain: u64,
     /// What it was called by; what AT_EXECFN says.
-    given: Vec<u8>,
-    name: Vec<u8>,
-    arguments: Vec<u8>,
-    environment: Vec<u8>,
+    given: &'a [u8],
+    name: &'a [u8],
+    arguments: &'a [u8],
+    environment: &'a [u8],
 }
 
 const NUMBERS: usize = 13;
 
-impl Told {
-    fn encode(&self) -> Vec<u8> {
-        let lengths = [&self.given, &self.name, &self.arguments, &self.environment];
+impl<'a> Told<'a> {
+    /// How long it is, encoded.
+    fn length(&self) -> usize {
+        let texts = [self.given, self.name, self.arguments, self.environment];
+        let text: usize = texts.iter().map(|text| text.len()).sum();
+        8 * NUMBERS + 24 * (self.pending.len() + self.descriptors.len()) + text
+    }
+
+    /// Behind what is there.
+    fn encode(&self, bytes: &mut Vec<u8>) {
+        let lengths = [self.given, self.name, self.arguments, self.environment];
         let [given, name, arguments, environment] = lengths.map(|text| text.len() as u64);
         let numbers: [u64; NUMBERS] = [
             u64::from(self.file) | u64::from(self.cwd) << 32,
@@ -82,7 +90,6 @@ impl Told {
             environment,
             self.gain,
         ];
-        let mut bytes = Vec::new();
         bytes.extend_from_slice(bytes_of(&numbers));
         for info in &self.pending {
             let words = [
@@ -98,19 +105,21 @@ impl Told {
         lengths
             .iter()
             .for_each(|text| bytes.extend_from_slice(text));
-        bytes
     }
 
     /// None: it contradicts itself.
-    fn decode(mut bytes: &[u8]) -> Option<Told> {
+    fn decode(mut bytes: &'a [u8]) -> Option<Told<'a>> {
         let triples = |bytes: &mut &[u8], count: u64| {
             let length = usize::try_from(count).ok()?.checked_mul(24)?;
             let (all, rest) = bytes.split_at_checked(length)?;
             *bytes = rest;
-            let word =
-                |b: &[u8]| u64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]]);
-            let triple = |b: &[u8]| [word(b), word(&b[8..]), word(&b[16..])];
-            Some(all.chunks_exact(24).map(triple).collect::<Vec<_>>())
+            let words = all.as_chunks::<8>().0;
+            let words = words.as_chunks::<3>().0.iter();
+            Some(
+                words
+                    .map(|words| words.map(u64::from_le_bytes))
+                    .collect::<Vec<_>>(),
+            )
         };
         let head = bytes.get(..NUMBERS * 8)?;
         let mut numbers = [0; NUMBERS];
@@ -125,7 +134,7 @@ impl Told {
         let mut text = |length: u64| {
             let (text, rest) = bytes.split_at_checked(usize::try_from(length).ok()?)?;
             bytes = rest;
-            Some(text.to_vec())
+            Some(text)
         };
         Some(Told {
             file: slots as u32,
@@ -158,11 +167,12 @@ impl Told {
 
 /// Strings that each have their NUL.
 fn strings(bytes: &[u8]) -> Strings {
-    let mut strings = Strings::default();
-    let whole = bytes.strip_suffix(b"\0").unwrap_or(bytes);
-    if !bytes.is_empty() {
-        whole.split(|byte| *byte == 0).for_each(|s| strings.push(s));
+    if bytes.is_empty() {
+        return Strings::default();
     }
+    let mut strings = Strings::with_room();
+    let whole = bytes.strip_suffix(b"\0").unwrap_or(bytes);
+    whole.split(|byte| *byte == 0).for_each(|s| strings.push(s));
     strings
 }
 
@@ -225,10 +235,10 @@ pub fn exec(
         affinity: area.affinity.get(),
         mask: area.peer.mask.load(Ordering::Relaxed),
         gain: prctl::exec_gain(0).unwrap_or(0),
-        given: given.to_vec(),
-        name: name.to_vec(),
-        arguments: arguments.bytes.clone(),
-        environment: environment.bytes.clone(),
+        given,
+        name,
+        arguments: &arguments.bytes,
+        environment: &environment.bytes,
         ..Told::default()
     };
     told.pending.extend(area.signals.borrow().queue.all());
@@ -245,23 +255,27 @@ pub fn exec(
             .extend(kept.filter(|d| d[1] != u64::from(NO_SLOT)));
     }
     let files = told.descriptors.iter().map(|d| d[1] as u32);
-    let mut slots = Vec::new();
-    for slot in files.chain([told.file, told.cwd]) {
-        let word = slot as usize / 64;
-        if slot < MAX_SLOTS {
-            slots.resize(slots.len().max(word + 1), 0u64);
-            slots[word] |= 1 << (slot % 64);
-        }
-    }
-    let slots: Vec<u8> = slots.into_iter().flat_map(u64::to_le_bytes).collect();
+    let files = files.chain([told.file, told.cwd]);
+    let files = files.filter(|slot| *slot < MAX_SLOTS);
+    let most = files.clone().max().unwrap_or(0);
+    let mut slots = alloc::vec![0u64; most as usize / 64 + 1];
+    files.for_each(|slot| slots[slot as usize / 64] |= 1 << (slot % 64));
     let line = exec::command_line(arguments);
-    let part = [exe, line, given, &slots, &told.encode()].concat();
+    let texts = exe.len() + line.len() + given.len();
+    let mut part = Vec::with_capacity(texts + 8 * slots.len() + told.length());
+    [exe, line, given]
+        .iter()
+        .for_each(|text| part.extend_from_slice(text));
+    slots
+        .iter()
+        .for_each(|word| part.extend_from_slice(bytes_of(word)));
+    told.encode(&mut part);
     let words = [
         proc::EXEC_FRESH,
         exe.len() as u64,
         line.len() as u64,
         given.len() as u64,
-        slots.len() as u64,
+        8 * slots.len() as u64,
         exec::first_stack(arguments, environment, name),
     ];
     match Request::new(&words).out(&part).call(linux_slot::PROC) {
@@ -297,12 +311,13 @@ fn begin(frame: &mut Frame, (root, spaces): (Option<&[u8]>, u64), told: Told) ->
     pids.store(spaces & OWN_PIDS != 0, Ordering::Relaxed);
     let pids = &process().children_in_pid_space;
     pids.store(spaces & CHILDREN_OWN_PIDS != 0, Ordering::Relaxed);
-    let file = described(told.file)?;
+    let file = own_slot(told.file)?;
+    // Its manager tells `proc` whose ids it gives.
+    let words = Request::new(&[fs::EXECUTE]).call(file.0)?;
+    let file = Arc::new(as_described(file, &words));
     if file.mode & s::IFMT != s::IFREG {
         return Err(EACCES);
     }
-    // Its manager tells `proc` whose ids it gives.
-    Request::new(&[fs::EXECUTE]).call(file.slot())?;
     let mut creds = Credentials::default();
     let [_, careful, low, high, files, size, ..] = Request::new(&[proc::BEGIN])
         .input_value(&mut creds)
@@ -319,11 +334,11 @@ fn begin(frame: &mut Frame, (root, spaces): (Option<&[u8]>, u64), told: Told) ->
         fill_standard_descriptors();
     }
     let executable = Executable::read(file)?;
-    let (arguments, environment) = (strings(&told.arguments), strings(&told.environment));
+    let (arguments, environment) = (strings(told.arguments), strings(told.environment));
     exec::load(
         frame,
         executable,
-        (&told.given, &told.name),
+        (told.given, told.name),
         &arguments,
         &environment,
         ([low, high], careful != 0),
@@ -333,11 +348,16 @@ fn begin(frame: &mut Frame, (root, spaces): (Option<&[u8]>, u64), told: Told) ->
     Ok(())
 }
 
-fn described(slot: u32) -> Result<Arc<OpenFile>> {
-    if slot < RESERVED_SLOTS {
-        return Err(EINVAL);
+/// A portal that may be the caller's.
+fn own_slot(slot: u32) -> Result<Passing> {
+    match slot < RESERVED_SLOTS {
+        true => Err(EINVAL),
+        false => Ok(Passing(slot)),
     }
-    describe(Passing(slot)).map(Arc::new)
+}
+
+fn described(slot: u32) -> Result<Arc<OpenFile>> {
+    own_slot(slot).and_then(describe).map(Arc::new)
 }
 
 /// Descriptors, working directory, masks. What leads nowhere is not there.
@@ -348,28 +368,32 @@ fn take_over(told: &Told, file: &Arc<OpenFile>) {
         _ => super::open::open_directory(AT_FDCWD, b"/").ok(),
     };
     // What was made by dup from one another, or is the working directory as well, shares a portal.
-    let mut files = alloc::vec![(told.file, file.clone())];
-    files.extend(cwd.clone().map(|cwd| (told.cwd, cwd)));
-    for [fd, slot, id] in &told.descriptors {
-        let (fd, slot) = (*fd as u32, *slot as u32);
-        let known = files.iter().find(|(other, _)| *other == slot);
-        let file = match known.map(|(_, file)| file.clone()) {
-            Some(file) => file,
-            None => match described(slot) {
-                Ok(file) => file,
-                Err(_) => continue,
-            },
+    let mut by_slot: Vec<&[u64; 3]> = told.descriptors.iter().collect();
+    by_slot.sort_unstable_by_key(|[_, slot, _]| *slot);
+    let at_hand = [Some(file.clone()), cwd.clone()];
+    let mut last: Option<Arc<OpenFile>> = None;
+    for &&[fd, slot, id] in &by_slot {
+        let (fd, slot) = (fd as u32, slot as u32);
+        let same = |file: &&Arc<OpenFile>| file.slot() == slot;
+        let known = at_hand.iter().flatten().chain(&last).find(same).cloned();
+        let Some(file) = known.or_else(|| described(slot).ok()) else {
+            continue;
         };
-        file.set_id(*id);
+        file.set_id(id);
         if file.is(event_kind::SIGNALS) {
             process.signal_files.store(true, Ordering::Relaxed);
         }
         if fd < MAX_SLOTS {
             process.state().files.put_back(fd, file.clone());
         }
-        files.push((slot, file));
+        last = Some(file);
     }
-    let most = files.iter().map(|(slot, _)| *slot).max().unwrap_or(0);
+    let slots = at_hand
+        .iter()
+        .flatten()
+        .chain(&last)
+        .map(|file| file.slot());
+    let most = slots.max().unwrap_or(0);
     process.state().holds_slots_to(most.min(MAX_SLOTS - 1));
     let mut state = process.state();
     state.set_cwd(cwd);
@@ -434,12 +458,14 @@ mod tests {
             descriptors: alloc::vec![[0, 72, 5], [3, 72, 5]],
             next_id: 6,
             gain: 1,
-            given: b"su".to_vec(),
-            name: b"/bin/su".to_vec(),
-            arguments: b"su\0-c\0".to_vec(),
-            environment: b"A=1\0".to_vec(),
+            given: b"su",
+            name: b"/bin/su",
+            arguments: b"su\0-c\0",
+            environment: b"A=1\0",
         };
-        let bytes = told.encode();
+        let mut bytes = Vec::new();
+        told.encode(&mut bytes);
+        assert_eq!(bytes.len(), told.length());
         assert_eq!(Told::decode(&bytes), Some(told));
         for length in 0..bytes.len() {
             assert_eq!(Told::decode(&bytes[..length]), None, "{length}");

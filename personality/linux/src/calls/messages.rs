@@ -493,12 +493,17 @@ fn make_room_for(held: usize) -> Result<()> {
 pub(super) fn describe(portal: Passing) -> Result<OpenFile> {
     let request = Request::new(&[fs::DESCRIBE]);
     let words = request.wait_until(portal.0, Some(time::deadline_after(PATIENCE)))?;
+    Ok(as_described(portal, &words))
+}
+
+/// The open file of which DESCRIBE says this.
+pub(super) fn as_described(portal: Passing, words: &[u64; 8]) -> OpenFile {
     let slot = portal.0;
     core::mem::forget(portal);
     let mut file = OpenFile::portal(slot, words[2], words[1] as u32);
     file.path_only = words[3] & o::PATH != 0;
     file.frames = Frames::new(false);
-    Ok(file)
+    file
 }
 
 /// A control message of this type into the program's buffer, cut where that ends; how much of it is used, and whether it was cut.

@@ -1,13 +1,12 @@
 //! The prefix table that `proc` publishes read-only in every Linux process. Readers copy it once per version; see `cairn_idl::fs::PrefixTable`.
 
-use crate::machine::user::bytes_of_mut;
 use crate::prefix::Prefixes;
 use crate::space::{self, Mount};
 use alloc::vec::Vec;
 use cairn_abi::layout::{linux_slot, PREFIX_TABLE};
 use cairn_idl::fs::{Prefix, PrefixTable, PREFIX_SERIAL_SHIFT};
 use cairn_idl::proc::{SPACE_VERSIONS, SPACE_VERSION_COUNT};
-use core::mem::size_of;
+use core::mem::{offset_of, size_of};
 use core::ptr::read_volatile;
 use core::sync::atomic::{fence, Ordering};
 
@@ -21,6 +20,11 @@ const EMPTY: Prefix = Prefix {
 // All of the table is read by the word.
 const _: () = assert!(size_of::<Prefix>().is_multiple_of(size_of::<u64>()));
 const _: () = assert!(size_of::<PrefixTable>().is_multiple_of(size_of::<u64>()));
+
+/// The word of an entry with its length and whether it is in use. The name is before it, the type behind.
+const NUMBERS: usize = offset_of!(Prefix, len) / size_of::<u64>();
+const _: () = assert!(offset_of!(Prefix, name) == 0 && offset_of!(Prefix, used) == 8 * NUMBERS + 4);
+const _: () = assert!(offset_of!(Prefix, fstype) == 8 * NUMBERS + 8);
 
 /// The version of the table now (odd while it changes).
 pub fn version() -> u64 {
@@ -39,17 +43,24 @@ fn consistent<T>(begin: impl Fn(u64, usize) -> T, add: impl Fn(&mut T, u32, &Pre
         let count = unsafe { read_volatile(&raw const (*table).count) };
         let count = count.min(linux_slot::MOUNTS_MAX);
         let mut made = begin(before, count as usize);
+        // Of a name only what there is of it; the rest is another entry's.
+        let mut entry = EMPTY;
         for number in 0..count {
             let words = first.wrapping_add(number as usize).cast::<u64>();
-            let mut entry = EMPTY;
-            let copy = bytes_of_mut(&mut entry).as_chunks_mut().0;
-            for (word, bytes) in copy.iter_mut().enumerate() {
-                // SAFETY: the entries follow the header, each of whole words; a torn one is thrown away below. (The struct itself would be read by the byte.)
-                *bytes = unsafe { read_volatile(words.add(word)) }.to_ne_bytes();
+            // SAFETY: the entries follow the header, each of whole words; a torn one is thrown away below. (The struct itself would be read by the byte.)
+            let word = |at: usize| unsafe { read_volatile(words.add(at)) };
+            (entry.len, entry.used) = (word(NUMBERS) as u32, (word(NUMBERS) >> 32) as u32);
+            if entry.used == 0 {
+                continue;
             }
-            if entry.used != 0 {
-                add(&mut made, number, &entry);
+            let names = entry.name.as_chunks_mut().0.iter_mut();
+            for (at, bytes) in names.enumerate().take((entry.len as usize).div_ceil(8)) {
+                *bytes = word(at).to_ne_bytes();
             }
+            for (at, bytes) in entry.fstype.as_chunks_mut().0.iter_mut().enumerate() {
+                *bytes = word(NUMBERS + 1 + at).to_ne_bytes();
+            }
+            add(&mut made, number, &entry);
         }
         fence(Ordering::Acquire);
         if before.is_multiple_of(2) && version() == before {

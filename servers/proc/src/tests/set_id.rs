@@ -124,6 +124,37 @@ fn it_begins_with_the_limits_that_it_keeps_to() {
 }
 
 #[test]
+fn vm_is_told_of_limits_when_it_is_known_whose_program_it_is() {
+    let mut w = World::new();
+    let pid = user(&mut w);
+    let told = |w: &World| w.m.system.space_limits.len();
+    // The usual ones, as the domain has them that it is a copy of; nothing of the privilege that comes before the program begins.
+    exec_fresh(&mut w, pid, &[]);
+    let before = told(&w);
+    begin(&mut w, pid);
+    assert_eq!(told(&w), before);
+    exec_fresh(&mut w, pid, &[]);
+    assert_eq!(tell(&mut w, pid, SETUID, 0, 0), 0);
+    assert_eq!(told(&w), before);
+    begin(&mut w, pid);
+    assert_eq!(told(&w), before + 1);
+    assert_eq!(w.m.system.space_limits.last().unwrap().lock, u64::MAX);
+    // Limits of its own, set while nothing of the program runs.
+    exec_fresh(&mut w, pid, &[]);
+    let before = told(&w);
+    let part: Vec<u8> = [1u64 << 30, 1 << 30]
+        .iter()
+        .flat_map(|w| w.to_le_bytes())
+        .collect();
+    assert_eq!(w.call_with(pid, &part, &[PRLIMIT, 9, 0, 1]).result(), 0);
+    assert_eq!(told(&w), before);
+    begin(&mut w, pid);
+    assert_eq!(told(&w), before + 1);
+    assert_eq!(w.m.system.space_limits.last().unwrap().pages, 1 << 18);
+    check(&w);
+}
+
+#[test]
 fn the_files_manager_tells_the_ids_and_nobody_else() {
     let mut w = World::new();
     let pid = user(&mut w);
