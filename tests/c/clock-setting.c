@@ -99,6 +99,16 @@ static void adjusting(void) {
     t = (struct timex){.modes = ADJ_SETOFFSET | ADJ_NANO, .time = {-100, 0}};
     printf("clock_adjtime: %d\n", clock_adjtime(CLOCK_REALTIME, &t) >= 0);
     printf("back: %d\n", near(lead(), before));
+    /* By this programs find out whether the mode is known (chronyd). */
+    t = (struct timex){.modes = ADJ_MAXERROR};
+    adjtimex(&t);
+    printf("no error: %ld\n", t.maxerror / 100000);
+    t = (struct timex){.modes = ADJ_SETOFFSET | ADJ_NANO};
+    adjtimex(&t);
+    printf("of a clock that was set: %ld, %ld, %d\n", t.maxerror, t.esterror, (t.status & STA_UNSYNC) != 0);
+    t = (struct timex){.modes = ADJ_SETOFFSET | ADJ_NANO | ADJ_MAXERROR | ADJ_ESTERROR, .maxerror = 500, .esterror = 400};
+    adjtimex(&t);
+    printf("and then told: %ld, %ld\n", t.maxerror, t.esterror);
     t = (struct timex){.modes = ADJ_MICRO | ADJ_STATUS | ADJ_MAXERROR | ADJ_ESTERROR | ADJ_TIMECONST, .status = STA_PLL, .maxerror = 77, .esterror = 66, .constant = 3};
     tell("modes", adjtimex(&t));
     t = (struct timex){0};

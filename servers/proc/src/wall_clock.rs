@@ -46,6 +46,8 @@ const WORDS: usize = 26;
 const TAI_WORD: usize = 20;
 const TOLERANCE: i64 = 500 << 16;
 const MAX_ERROR: i64 = 16_000_000;
+/// By how many µs a clock may be wrong after each second more, if nobody looks after it.
+const ERROR_GROWTH: i64 = TOLERANCE >> 16;
 const MAX_CONSTANT: i64 = 10;
 const MAX_TAI: i64 = 100_000;
 /// µs in a tick, as always and as far as it goes.
@@ -65,7 +67,9 @@ pub struct WallClock {
     single: i64,
     /// Parts in a million, times 2^16.
     frequency: i64,
+    /// As it was at a (monotonic) time: it grows by [`ERROR_GROWTH`] each second.
     max_error: i64,
+    error_at: u64,
     est_error: i64,
     status: i32,
     constant: i64,
@@ -82,6 +86,7 @@ impl Default for WallClock {
             single: 0,
             frequency: 0,
             max_error: MAX_ERROR,
+            error_at: 0,
             est_error: MAX_ERROR,
             status: status::UNSYNC,
             constant: 2,
@@ -98,6 +103,27 @@ impl WallClock {
         match self.status & status::NANO {
             0 => 1000,
             _ => 1,
+        }
+    }
+
+    /// It was set: nobody disciplines it any more.
+    fn was_set(&mut self) {
+        (self.offset, self.single) = (0, 0);
+        self.status |= status::UNSYNC;
+        (self.max_error, self.est_error) = (MAX_ERROR, MAX_ERROR);
+    }
+
+    /// What seconds that have gone by make of the greatest error.
+    fn grow_old(&mut self, now: u64) {
+        let seconds = now.saturating_sub(self.error_at) / SECOND;
+        self.error_at += seconds * SECOND;
+        let growth = i64::try_from(seconds).unwrap_or(i64::MAX);
+        let error = growth
+            .saturating_mul(ERROR_GROWTH)
+            .saturating_add(self.max_error);
+        self.max_error = error.min(MAX_ERROR);
+        if error > MAX_ERROR {
+            self.status |= status::UNSYNC;
         }
     }
 
@@ -207,11 +233,7 @@ impl<S: System> Manager<S> {
             return Err(EINVAL);
         }
         self.move_clock(wall)?;
-        // It is nobody's any more who disciplined it.
-        let clock = &mut self.clock;
-        (clock.offset, clock.single) = (0, 0);
-        clock.status |= status::UNSYNC;
-        (clock.max_error, clock.est_error) = (MAX_ERROR, MAX_ERROR);
+        self.clock.was_set();
         done(0)
     }
 
@@ -227,6 +249,7 @@ impl<S: System> Manager<S> {
         for (word, bytes) in given.iter_mut().zip(bytes.chunks_exact(8)) {
             *word = i64::from_le_bytes(bytes.try_into().map_err(|_| EFAULT)?);
         }
+        self.clock.grow_old(self.system.now());
         let mut old = None;
         if modes & mode::SINGLE_SHOT != 0 {
             if modes & mode::OFFSET == 0 {
@@ -282,7 +305,9 @@ impl<S: System> Manager<S> {
         if wall.saturating_add(self.system.now()) / SECOND > LAST_SECOND {
             return Err(EINVAL);
         }
-        self.move_clock(wall)
+        self.move_clock(wall)?;
+        self.clock.was_set();
+        Ok(())
     }
 
     /// See that steps come while there are any to take.
@@ -340,6 +365,24 @@ mod tests {
             sum += clock.step();
         }
         assert_eq!((sum, clock.offset, clock.is_steady()), (1_000_000, 0, true));
+    }
+
+    #[test]
+    fn errors_grow_until_nobody_believes_the_clock() {
+        let mut clock = WallClock::default();
+        let mut given = [0; WORDS];
+        given[5] = i64::from(status::PLL);
+        given[3] = 1000;
+        clock.change(mode::MAXERROR | mode::STATUS, &given);
+        clock.grow_old(3 * SECOND + 5);
+        assert_eq!((clock.max_error, clock.status & status::UNSYNC), (2500, 0));
+        clock.grow_old(4 * SECOND - 1);
+        assert_eq!(clock.max_error, 2500);
+        clock.grow_old(4 * SECOND);
+        assert_eq!(clock.max_error, 3000);
+        clock.grow_old(40_000 * SECOND);
+        assert_eq!(clock.max_error, MAX_ERROR);
+        assert_ne!(clock.status & status::UNSYNC, 0);
     }
 
     #[test]
