@@ -349,6 +349,7 @@ impl<S: Server> Core<S> {
             fs::MOUNT_POINT => self.mount_point(server, cx),
             fs::BIND => self.bind(server, cx),
             fs::BOUND => self.bound(cx),
+            fs::MOUNT_TEXT => self.mount_text(cx),
             fs::MOUNTED => self.mounted(server, cx),
             fs::UNMOUNT => self.unmount(server, cx),
             fs::REMOUNT => self.remount(server, cx),

@@ -481,7 +481,8 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
                     dots = Dots::DotDot;
                     if Some(dir) == self.root {
                         // There is nothing above, but where the mount lies.
-                        if let (Some(mount), true) = (self.private, self.top) {
+                        let placed = self.private.filter(|mount| mount.has_place());
+                        if let (Some(mount), true) = (placed, self.top) {
                             return Err(onward(cx, up(mount.number), names.left()));
                         }
                     } else if dir != server.root(0) {

@@ -16,7 +16,7 @@ use crate::transport::Leads;
 use alloc::vec::Vec;
 use cairn_abi::flag;
 use cairn_idl::errno::*;
-use cairn_idl::fs::{bind, kind, o, redirect_kind, s};
+use cairn_idl::fs::{bind, kind, o, redirect_kind, s, MOUNT_TEXT_MAX};
 use cairn_idl::label;
 use cairn_idl::mounts::mount;
 use cairn_rt::channel::Reply;
@@ -45,8 +45,10 @@ pub(crate) struct PrivateMount<N> {
     pub covers: Vec<Cover<N>>,
     /// Handles that belong to it.
     handles: u32,
-    /// Who pays for the covers.
+    /// Who pays for the covers and the text.
     payer: u32,
+    /// What its mounter keeps with it until it has a place (MOUNT_TEXT).
+    text: Vec<u8>,
 }
 
 /// Something is mounted on a node.
@@ -61,6 +63,11 @@ pub(crate) struct Cover<N> {
 impl<N: PartialEq> PrivateMount<N> {
     pub fn cover(&self, node: &N) -> Option<&Cover<N>> {
         self.covers.iter().find(|cover| cover.node == *node)
+    }
+
+    /// It is mounted somewhere, or was.
+    pub fn has_place(&self) -> bool {
+        self.text.is_empty()
     }
 }
 
@@ -142,6 +149,7 @@ impl<S: Server> Core<S> {
         }
         if let Some(mount) = self.private.remove(at) {
             cx.refund(mount.payer, cost::<S>(mount.covers.len()));
+            cx.refund(mount.payer, mount.text.len());
             for cover in mount.covers {
                 uncover(server, cx, cover);
             }
@@ -234,6 +242,7 @@ impl<S: Server> Core<S> {
             covers,
             handles: 0,
             payer,
+            text: Vec::new(),
         });
         if let Some(at) = made {
             self.belongs(badge, at, false);
@@ -280,6 +289,33 @@ impl<S: Server> Core<S> {
             return fail(EPERM);
         }
         mount.flags = flags;
+        Ok(Reply::result(0))
+    }
+
+    /// MOUNT_TEXT
+    pub fn mount_text<'a>(&'a mut self, cx: &mut Context) -> Answer<Reply<'a>> {
+        let change = cx.request.words[1] != 0;
+        let length = cx.request.out_len;
+        if change && length > MOUNT_TEXT_MAX {
+            return fail(EINVAL);
+        }
+        let room = cx.request.in_len;
+        let mount = self.changeable(cx)?;
+        if !change {
+            if mount.text.len() > room {
+                return fail(ERANGE);
+            }
+            let words = [mount.text.len() as u64, mount.flags];
+            return Ok(Reply::new(&words).data(&mount.text));
+        }
+        let mut text = Vec::new();
+        let reserved = text.try_reserve_exact(length);
+        reserved.map_err(|_| Failure::Errno(ENOMEM))?;
+        text.resize(length, 0);
+        cx.fetch(0, &mut text)?;
+        cx.charge(mount.payer, length)?;
+        cx.refund(mount.payer, mount.text.len());
+        mount.text = text;
         Ok(Reply::result(0))
     }
 

@@ -20,6 +20,8 @@ pub mod event_kind {
     pub use cairn_idl::event::object::*;
     /// A POSIX message queue.
     pub const QUEUE: u64 = 1 << 43;
+    /// A folder's handle that open_tree(2) made, to be mounted in the first mount name space. Known to processes that have it by fork or exec.
+    pub const TREE: u64 = 1 << 47;
 }
 
 /// An open file, directory, pipe end, terminal.

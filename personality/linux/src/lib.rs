@@ -24,6 +24,7 @@ pub mod path;
 pub mod prefix;
 pub mod process;
 pub mod script;
+pub mod setup;
 pub mod signal;
 pub mod space;
 mod spare;

@@ -3,7 +3,7 @@
 //! Names begin at a handle of the root ([`crate::process::Root`]); file servers see to what is mounted below (`fs::BIND`), and say by a mount's number where a name goes on. The table here gives the number its name.
 
 use crate::descriptors::{self, OpenFile};
-use crate::errno::{Result, EINVAL, ENOENT};
+use crate::errno::{Result, EINVAL, ENAMETOOLONG, ENOENT};
 use crate::machine::area::process;
 use crate::machine::published;
 use crate::machine::request::Request;
@@ -49,6 +49,35 @@ impl Mount {
             flags: u64::from(entry.used & FLAGS),
             file: None,
         }
+    }
+}
+
+/// Mounts as a text of such entries, without a head.
+pub fn entries(bytes: &[u8]) -> Vec<Mount> {
+    let entries = bytes.chunks_exact(size_of::<Prefix>());
+    entries
+        .filter_map(|entry| entry.try_into().map(Prefix::from_bytes).ok())
+        .map(|entry| Mount::of(entry.used >> PREFIX_SERIAL_SHIFT, &entry))
+        .collect()
+}
+
+impl Mount {
+    /// The entry; ENAMETOOLONG, the name has no room in it.
+    pub fn entry(&self) -> Result<[u8; Prefix::BYTES]> {
+        let mut entry = Prefix {
+            name: [0; 64],
+            len: self.name.len() as u32,
+            used: self.number << PREFIX_SERIAL_SHIFT | self.flags as u32 & FLAGS | 1,
+            fstype: [0; 16],
+        };
+        // (A place that is as long as the field is none to `proc`.)
+        let long = self.name.len() >= entry.name.len() || self.fstype.len() > entry.fstype.len();
+        if long {
+            return Err(ENAMETOOLONG);
+        }
+        entry.name[..self.name.len()].copy_from_slice(&self.name);
+        entry.fstype[..self.fstype.len()].copy_from_slice(&self.fstype);
+        Ok(entry.to_bytes())
     }
 }
 
@@ -142,14 +171,7 @@ fn reload() -> Result<()> {
     let request = Request::new(&[proc::SPACE_MOUNTS]);
     let bytes = receive_table(request, &mut told)?;
     let [_, id, root, ..] = told;
-    let mut mounts = Vec::new();
-    let entries = bytes.get(size_of::<PrefixTable>()..).unwrap_or(&[]);
-    for entry in entries.chunks_exact(size_of::<Prefix>()) {
-        let Ok(entry) = entry.try_into().map(Prefix::from_bytes) else {
-            continue;
-        };
-        mounts.push(Mount::of(entry.used >> PREFIX_SERIAL_SHIFT, &entry));
-    }
+    let mut mounts = entries(bytes.get(size_of::<PrefixTable>()..).unwrap_or(&[]));
     let mut state = process.state();
     let Some(space) = &mut state.space else {
         return Ok(());
@@ -437,6 +459,28 @@ mod tests {
         assert_eq!(number(b"/new/us"), Some(3));
         assert_eq!(number(b"/new/usr/bin"), Some(4));
         assert_eq!(space.numbered(9).map(|mount| mount.number), None);
+    }
+
+    #[test]
+    fn mounts_are_told_as_entries() {
+        let mut mount = Mount {
+            number: 0xab_cdef,
+            name: b"/a/b".to_vec(),
+            fstype: b"tmpfs".to_vec(),
+            flags: 0x62,
+            file: None,
+        };
+        let text = [mount.entry().unwrap(), mount.entry().unwrap()].concat();
+        let read = entries(&text);
+        assert_eq!(read.len(), 2);
+        assert_eq!((read[1].number, read[1].flags), (0xab_cdef, 0x62));
+        assert_eq!(
+            (&read[1].name[..], &read[1].fstype[..]),
+            (&b"/a/b"[..], &b"tmpfs"[..])
+        );
+        assert_eq!(entries(&text[..87]).len(), 0);
+        mount.name = [b'x'; 64].to_vec();
+        assert_eq!(mount.entry(), Err(ENAMETOOLONG));
     }
 
     #[test]

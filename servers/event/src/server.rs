@@ -1,6 +1,7 @@
 //! Sets, timers, descriptors of signals and processes, and queues of notices for the framework. What the framework asks the event server is answered here as
 //! well: a set can be watched like any other file.
 
+use crate::contexts::Contexts;
 use crate::lives::Lives;
 use crate::queues::Queues;
 use crate::sets::{self, Sets, Wish};
@@ -46,6 +47,7 @@ pub enum Node {
     Signals(u32),
     Queue(u32),
     Process(u32),
+    Context(u32),
 }
 
 #[derive(Default)]
@@ -77,6 +79,7 @@ pub struct Events {
     pub sets: Sets,
     pub queues: Queues,
     pub lives: Lives,
+    pub contexts: Contexts,
     pub signallers: Signallers,
     timers: Vec<Timer>,
     free_timers: Vec<u32>,
@@ -103,6 +106,7 @@ fn key(node: Node) -> u64 {
         Node::Signals(index) => (index as u64) << 3 | 3,
         Node::Queue(index) => (index as u64) << 3 | 4,
         Node::Process(index) => (index as u64) << 3 | 5,
+        Node::Context(index) => (index as u64) << 3 | 6,
     }
 }
 
@@ -155,6 +159,7 @@ impl Events {
             Node::Signals(_) => object::SIGNALS,
             Node::Queue(_) => object::NOTICES,
             Node::Process(_) => object::PROCESS,
+            Node::Context(_) => object::CONTEXT,
         };
         let badge = handles.insert(cx, node, mode | flags & o::NONBLOCK, kind, ())?;
         Ok(Reply::new(&[0]).mint(badge))
@@ -447,6 +452,7 @@ impl Server for Events {
             Node::Signals(_) => b"anon_inode:[signalfd]",
             Node::Queue(_) => b"anon_inode:inotify",
             Node::Process(_) => b"anon_inode:[pidfd]",
+            Node::Context(_) => b"anon_inode:[fscontext]",
         };
         into.get_mut(..name.len())?.copy_from_slice(name);
         Some(name.len())
@@ -523,6 +529,13 @@ impl Server for Events {
             }
             Node::Queue(index) => self.queues.bytes(index) != 0,
             Node::Process(index) => self.lives.has_ended(index),
+            // Messages do not make it readable, as on Linux, which says it always is.
+            Node::Context(_) => {
+                return Ok(Readiness {
+                    ready: poll::IN | poll::RDNORM | poll::OUT | poll::WRNORM,
+                    keys: [key(handle.node); 2],
+                })
+            }
         };
         Ok(Readiness {
             ready: if ready { poll::IN | poll::RDNORM } else { 0 },
@@ -627,6 +640,7 @@ impl Server for Events {
             }
             Node::Queue(index) => self.queues.remove(cx, index),
             Node::Process(index) => self.lives.close(cx, index),
+            Node::Context(index) => self.contexts.remove(cx, index),
         }
     }
 
@@ -769,7 +783,25 @@ impl Server for Events {
                 let nonblocking = handle.is_some_and(|handle| handle.flags & o::NONBLOCK != 0);
                 Ok(Reply::new(&[0, self.lives.life(index), nonblocking as u64]))
             }
-            (event::SET..=event::SIGNALLER, _) => fail(EINVAL),
+            (event::CONTEXT, Node::Root(_)) => {
+                handles.room(cx, 1)?;
+                let index = self.contexts.add(cx).map_err(Failure::Errno)?;
+                Events::make(cx, Node::Context(index), 0, handles)
+            }
+            (event::CONTEXT_TEXT, Node::Context(index)) if first == 0 => {
+                let (text, version) = self.contexts.get(index).map_err(Failure::Errno)?;
+                if cx.request.in_len < text.len() {
+                    return fail(ERANGE);
+                }
+                Ok(Reply::new(&[text.len() as u64, version]).data(text))
+            }
+            (event::CONTEXT_TEXT, Node::Context(index)) => {
+                let version = self.contexts.set(cx, index, second);
+                Ok(Reply::new(&[0, version.map_err(Failure::Errno)?]))
+            }
+            (event::SET..=event::SIGNALLER | event::CONTEXT | event::CONTEXT_TEXT, _) => {
+                fail(EINVAL)
+            }
             _ => fail(ENOSYS),
         }
     }

@@ -894,4 +894,36 @@ fn what_was_changed_and_not_told_does_not_rest() {
     ctl(&mut b, set, 3, 3, poll::OUT).unwrap();
     ctl(&mut b, set, 2, 3, 0).unwrap();
     assert_eq!(ctl_by(&mut b, ME, set, 1, 3, poll::OUT).unwrap().1, 0);
+#[test]
+fn a_context_is_a_text_that_its_holders_change() {
+    let mut b = bench();
+    b.label = cairn_idl::label::make(1000, 1000);
+    let made = b.call(0, &[event::CONTEXT], b"tmpfs", 0).unwrap();
+    let context = made.minted[0];
+    let get = |b: &mut Bench<Events>| {
+        let answer = b.call(context, &[event::CONTEXT_TEXT, 0], b"", 4096);
+        let answer = answer.unwrap();
+        (answer.bytes().to_vec(), answer.words[1])
+    };
+    let (text, version) = get(&mut b);
+    assert_eq!(text, b"tmpfs");
+    let set = |b: &mut Bench<Events>, version, text: &[u8]| {
+        b.result(context, &[event::CONTEXT_TEXT, 1, version], text)
+    };
+    assert_eq!(set(&mut b, version, b"mode=755"), 0);
+    // Of two who change the same version, the second one is told.
+    assert_eq!(set(&mut b, version, b"mode=700"), -EAGAIN);
+    assert_eq!(set(&mut b, version + 1, &[0; 4097]), -EINVAL);
+    assert_eq!(get(&mut b), (b"mode=755".to_vec(), version + 1));
+    let short = b.call(context, &[event::CONTEXT_TEXT, 0], b"", 3).unwrap();
+    assert_eq!(short.result(), -ERANGE);
+    assert_eq!(b.result(context, &[event::TIMER_GET], b""), -EINVAL);
+    assert_eq!(b.result(0, &[event::CONTEXT_TEXT, 0], b""), -EINVAL);
+    // Whoever made it pays until it is closed, and pays nothing for what was refused.
+    let held = b.manager.usage(1000).0;
+    assert!(held > 4096);
+    assert_eq!(b.result(0, &[event::CONTEXT], &[0; 4097]), -EINVAL);
+    assert_eq!(b.manager.usage(1000).0, held);
+    b.close(context);
+    assert_eq!((b.manager.usage(1000).0, b.server.contexts.count()), (0, 0));
 }

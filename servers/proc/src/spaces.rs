@@ -14,7 +14,7 @@ use crate::user_spaces::{all_in, Above, Counted, UserSpace};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use cairn_idl::capability::{SYS_ADMIN, SYS_CHROOT};
-use cairn_idl::errno::{EFAULT, EINVAL, ENAMETOOLONG, ENOMEM, ENOSPC, EPERM, ESRCH};
+use cairn_idl::errno::{EFAULT, EINVAL, ELOOP, ENAMETOOLONG, ENOMEM, ENOSPC, EPERM, ESRCH};
 use cairn_idl::fs::PREFIX_SERIAL_SHIFT;
 use cairn_idl::proc::{Credentials, SpaceKind};
 use cairn_rt::{Portal, Received};
@@ -137,6 +137,27 @@ impl Table {
         let mut all = self.mounts.iter_mut();
         all.find(|mount| u64::from(mount.number) == number)
             .ok_or(EINVAL)
+    }
+
+    /// A mount has this name from now on, and what is mounted below it goes along. What had a name there is covered.
+    fn go(&mut self, number: u64, name: &[u8]) -> Result<(), Errno> {
+        let old = self.find(number)?.name.clone();
+        if u64::from(self.root) == number || name.is_empty() {
+            return Err(EINVAL);
+        }
+        if below(name, &old).is_some() {
+            return Err(ELOOP);
+        }
+        let goes = |mount: &Named| below(&mount.name, &old).is_some();
+        let longer = |mount: &&Named| mount.name.len() - old.len() + name.len() >= NAME;
+        if self.mounts.iter().filter(|m| goes(m)).any(|m| longer(&m)) {
+            return Err(ENAMETOOLONG);
+        }
+        self.mounts.retain(|m| goes(m) || m.name != name);
+        for mount in self.mounts.iter_mut().filter(|mount| goes(mount)) {
+            mount.name.splice(..old.len(), name.iter().copied());
+        }
+        Ok(())
     }
 
     /// The mount with this number is the root: what is named below it is named from there, everything else below `old`, or not at all.
@@ -652,7 +673,10 @@ impl<S: System> Manager<S> {
         } else {
             let name = normal(name)?;
             if table.find(number).is_ok() {
-                return Err(EINVAL);
+                table.go(number, name)?;
+                drop(table);
+                self.space_changed(&space);
+                return done(number as i64);
             }
             if table.mounts.len() >= MOUNTS_MOST || table.mounts.try_reserve(1).is_err() {
                 return Err(ENOSPC);

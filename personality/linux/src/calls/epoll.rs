@@ -67,7 +67,8 @@ pub fn closed(file: &OpenFile) {
             | event_kind::TIMER
             | event_kind::SIGNALS
             | event_kind::NOTICES
-            | event_kind::PROCESS) =>
+            | event_kind::PROCESS
+            | event_kind::CONTEXT) =>
         {
             scheme(event::MANAGER)
         }

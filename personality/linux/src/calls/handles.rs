@@ -30,25 +30,28 @@ fn place(dirfd: i32) -> Result<Arc<OpenFile>> {
     }
 }
 
+/// What the name at this address leads to, by a handle that opens nothing; an empty one, if it may be, to what the descriptor stands for.
+pub fn named(dirfd: i32, address: u64, follow: bool, empty: bool) -> Result<Arc<OpenFile>> {
+    let mut name = UserString::empty();
+    name.fill(address)?;
+    match name.as_bytes() {
+        b"" if !empty => Err(ENOENT),
+        b"" => place(dirfd),
+        name => {
+            let follow = if follow { 0 } else { o::NOFOLLOW };
+            open_file(dirfd, name, o::PATH | follow, 0)
+        }
+    }
+}
+
 pub fn name_to_handle_at(f: &mut Frame) -> Result<u64> {
     let (dirfd, handle, mount) = (f.arg(0) as i32, f.arg(2), f.arg(3));
     let flags = f.arg(4) & 0xffff_ffff;
     if flags & !(at::SYMLINK_FOLLOW | at::EMPTY_PATH) != 0 {
         return Err(EINVAL);
     }
-    let mut name = UserString::empty();
-    name.fill(f.arg(1))?;
-    let file = match name.as_bytes() {
-        b"" if flags & at::EMPTY_PATH == 0 => return Err(ENOENT),
-        b"" => place(dirfd)?,
-        name => {
-            let follow = match flags & at::SYMLINK_FOLLOW {
-                0 => o::NOFOLLOW,
-                _ => 0,
-            };
-            open_file(dirfd, name, o::PATH | follow, 0)?
-        }
-    };
+    let (follow, empty) = (flags & at::SYMLINK_FOLLOW, flags & at::EMPTY_PATH);
+    let file = named(dirfd, f.arg(1), follow != 0, empty != 0)?;
     if file.object.is_some() {
         return Err(EOPNOTSUPP);
     }

@@ -58,6 +58,9 @@ pub fn read_at(file: &OpenFile, range: UserRange, offset: u64, flags: u64) -> Re
     if file.is(event_kind::SIGNALS) {
         return event::read_signals(file, range);
     }
+    if file.is(event_kind::CONTEXT) {
+        return super::contexts::read(file, range);
+    }
     if file.is(kind::READS_NOTHING | kind::READS_ZEROS) {
         return super::constant::read(file, range);
     }
@@ -274,7 +277,8 @@ fn direct_file(f: &Frame) -> Option<Arc<OpenFile>> {
         | kind::READS_ZEROS
         | kind::WRITES_VANISH
         | kind::BORROWS
-        | event_kind::SIGNALS;
+        | event_kind::SIGNALS
+        | event_kind::CONTEXT;
     let process = process();
     if process.tracing() {
         return None;

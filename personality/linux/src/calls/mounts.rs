@@ -9,11 +9,12 @@ use crate::errno::{
     EOPNOTSUPP, EPERM,
 };
 use crate::machine::area::{process, Frame};
-use crate::machine::gate;
 use crate::machine::request::Request;
 use crate::machine::user::UserString;
+use crate::machine::{gate, published};
 use crate::path::{self, scheme, AT_FDCWD};
 use crate::space;
+use crate::user_space;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use cairn_abi::layout::linux_slot;
@@ -38,12 +39,23 @@ const DETACH: u64 = 2;
 const EXPIRE: u64 = 4;
 const NO_FOLLOW: u64 = 8;
 
+/// May the process change its mount name space? (A new user name space alone gives nothing in the one of before.)
 pub fn privileged() -> Result<()> {
-    if process().is_capable(SYS_ADMIN) {
+    let elsewhere = user_space::is_inside() && !space::is_private();
+    if process().is_capable(SYS_ADMIN) && !elsewhere {
         Ok(())
     } else {
         Err(EPERM)
     }
+}
+
+/// A file system that is to be mounted: by mount(2), or by fsmount(2) and move_mount(2).
+pub struct FileSystem<'a> {
+    pub kind: &'a [u8],
+    pub source: &'a [u8],
+    /// MS_ flags.
+    pub flags: u64,
+    pub options: &'a [u8],
 }
 
 /// What mount(2) is asked for.
@@ -79,26 +91,35 @@ impl Asked {
         })
     }
 
-    /// The type of a new file system.
-    pub fn kind(&self) -> Result<&[u8]> {
-        let kind = self.kind.as_deref().ok_or(EINVAL)?;
-        match TYPES.contains(&kind) {
-            true => Ok(kind),
-            false => Err(ENODEV),
-        }
+    /// The new file system.
+    pub fn file_system(&self) -> Result<FileSystem<'_>> {
+        Ok(FileSystem {
+            kind: known_kind(self.kind.as_deref().ok_or(EINVAL)?)?,
+            source: &self.source,
+            flags: self.flags,
+            options: &self.options,
+        })
     }
+}
 
-    pub fn must_be_directory(&self) -> Result<()> {
-        let directory = self.target.is(fs::kind::DIRECTORY);
-        match directory || self.target.mode & fs::s::IFMT == fs::s::IFDIR {
-            true => Ok(()),
-            false => Err(ENOTDIR),
-        }
+/// ENODEV: there is no such type.
+pub fn known_kind(kind: &[u8]) -> Result<&[u8]> {
+    match TYPES.contains(&kind) {
+        true => Ok(kind),
+        false => Err(ENODEV),
+    }
+}
+
+pub fn must_be_directory(target: &OpenFile) -> Result<()> {
+    let directory = target.is(fs::kind::DIRECTORY);
+    match directory || target.mode & fs::s::IFMT == fs::s::IFDIR {
+        true => Ok(()),
+        false => Err(ENOTDIR),
     }
 }
 
 /// A text that may be absent; one that is too long is EINVAL.
-fn text(address: u64) -> Result<Option<Vec<u8>>> {
+pub fn text(address: u64) -> Result<Option<Vec<u8>>> {
     if address == 0 {
         return Ok(None);
     }
@@ -116,66 +137,94 @@ pub fn mount(f: &mut Frame) -> Result<u64> {
         return spaces::mount(&asked);
     }
     if asked.flags & REMOUNT != 0 {
-        return remount(&asked, &path::path_of(&asked.target)?);
+        let place = path::path_of(&asked.target)?;
+        return remount(asked.flags, &asked.options, &place);
     }
     if asked.flags & BIND != 0 {
-        asked.must_be_directory()?;
+        must_be_directory(&asked.target)?;
         let handle = open_rooted(&*open_directory(AT_FDCWD, &asked.source)?)?;
-        return announce(&path::path_of(&asked.target)?, b"none", handle.slot());
+        return put(&handle, &asked.target);
     }
-    match asked.kind()? {
-        // They are mounted already where they belong; mounting them there again changes nothing.
-        b"proc" | b"devtmpfs" | b"devpts" | b"sysfs" => {
-            match is_mounted(&path::path_of(&asked.target)?)? {
-                true => Err(EBUSY),
-                false => Err(ENODEV),
-            }
+    mount_new(&asked.file_system()?, &asked.target)
+}
+
+/// A folder's handle at a place, in the first name space.
+pub fn put(handle: &OpenFile, target: &OpenFile) -> Result<u64> {
+    must_be_directory(target)?;
+    announce(&path::path_of(target)?, b"none", handle.slot())
+}
+
+/// A new file system at a place.
+pub fn mount_new(new: &FileSystem, target: &OpenFile) -> Result<u64> {
+    if space::is_private() {
+        return spaces::mount_new(new, target);
+    }
+    let mounter = checked(new)?;
+    match mounter {
+        Mounter::None => match is_mounted(&path::path_of(target)?)? {
+            true => Err(EBUSY),
+            false => Err(ENODEV),
+        },
+        Mounter::Memory(slot) => {
+            let place = free_place(target)?;
+            let source = match new.source {
+                b"" => b"none",
+                source => source,
+            };
+            let names = [new.kind, source, &place];
+            start_server(slot, names, bits(new.flags & NO_SUID), new.options)
         }
-        kind @ (b"tmpfs" | b"cgroup2") => in_memory(&asked, kind),
-        kind => disk(&asked, kind),
+        Mounter::Disk(slot, device, discards) => {
+            let place = free_place(target)?;
+            let names = [new.kind, &device, &place];
+            start_server(slot, names, bits(new.flags) | discards, b"")
+        }
     }
 }
 
-/// A file system on a disk. Its server is `init`'s to start.
-fn disk(asked: &Asked, kind: &[u8]) -> Result<u64> {
-    let mounter = scheme(b"mount:").map_err(|_| ENODEV)?;
-    let flags = asked.flags;
-    if flags & !KEPT != 0 {
+/// A folder on which nothing is mounted.
+fn free_place(target: &OpenFile) -> Result<Vec<u8>> {
+    must_be_directory(target)?;
+    let place = path::path_of(target)?;
+    match is_mounted(&place)? {
+        true => Err(EBUSY),
+        false => Ok(place),
+    }
+}
+
+/// Who mounts a file system in the first name space.
+pub enum Mounter {
+    /// Nobody: it is mounted already where it belongs, and mounting it there again changes nothing.
+    None,
+    /// `init`: in memory, with the server's own options.
+    Memory(u32),
+    /// `init`: from this disk (its name below /dev), with bits of [`mounts::mount`].
+    Disk(u32, Vec<u8>, u64),
+}
+
+/// Could a file system be mounted, in the first name space? What can be said without a place.
+pub fn checked(new: &FileSystem) -> Result<Mounter> {
+    let mounter = match new.kind {
+        b"proc" | b"devtmpfs" | b"devpts" | b"sysfs" => return Ok(Mounter::None),
+        _ => scheme(b"mount:").map_err(|_| ENODEV)?,
+    };
+    if let b"tmpfs" | b"cgroup2" = new.kind {
+        return match new.flags & !(NO_SUID | SILENT | RELATIVE_ACCESS_TIMES) {
+            0 => Ok(Mounter::Memory(mounter)),
+            _ => Err(EINVAL),
+        };
+    }
+    if new.flags & !KEPT != 0 {
         return Err(EINVAL);
     }
-    let discards = options(&asked.options, kind)?;
-    let node = open_file(AT_FDCWD, &asked.source, fs::o::PATH, 0)?;
+    let discards = options(new.options, new.kind)?;
+    let node = open_file(AT_FDCWD, new.source, fs::o::PATH, 0)?;
     if node.mode & fs::s::IFMT != fs::s::IFBLK {
         return Err(ENOTBLK);
     }
     let path = path::path_of(&node)?;
     let device = path.strip_prefix(b"/dev/").ok_or(ENXIO)?;
-    asked.must_be_directory()?;
-    let place = path::path_of(&asked.target)?;
-    if is_mounted(&place)? {
-        return Err(EBUSY);
-    }
-    start_server(mounter, [kind, device, &place], bits(flags) | discards, b"")
-}
-
-/// A file system in memory, whose server `init` starts as well; its options are that server's.
-fn in_memory(asked: &Asked, kind: &[u8]) -> Result<u64> {
-    let mounter = scheme(b"mount:").map_err(|_| ENODEV)?;
-    let flags = asked.flags;
-    if flags & !(NO_SUID | SILENT | RELATIVE_ACCESS_TIMES) != 0 {
-        return Err(EINVAL);
-    }
-    asked.must_be_directory()?;
-    let place = path::path_of(&asked.target)?;
-    if is_mounted(&place)? {
-        return Err(EBUSY);
-    }
-    let source = match &asked.source[..] {
-        b"" => b"none",
-        source => source,
-    };
-    let names = [kind, source, &place];
-    start_server(mounter, names, bits(flags & NO_SUID), &asked.options)
+    Ok(Mounter::Disk(mounter, device.to_vec(), discards))
 }
 
 /// Have `init` start the server: kind, source and place; bits of [`mounts::MOUNT`]; options of the server's own.
@@ -193,8 +242,12 @@ fn start_server(mounter: u32, names: [&[u8]; 3], bits: u64, options: &[u8]) -> R
 }
 
 /// Options of the file system itself, as its server has them: what ext4 is told of, and such as say what it does anyway.
-fn options(options: &[u8], kind: &[u8]) -> Result<u64> {
-    let mut bits = 0;
+pub fn options(options: &[u8], kind: &[u8]) -> Result<u64> {
+    options_after(0, options, kind)
+}
+
+/// The same, after these.
+fn options_after(mut bits: u64, options: &[u8], kind: &[u8]) -> Result<u64> {
     for option in options.split(|byte| *byte == b',') {
         match option {
             b"" | b"errors=remount-ro" | b"data=ordered" => {}
@@ -207,38 +260,25 @@ fn options(options: &[u8], kind: &[u8]) -> Result<u64> {
 }
 
 /// What is mounted there is read only from now on, or no longer; its server does it, and `init` and the table are told. Of file systems that cannot, nothing can be changed.
-fn remount(asked: &Asked, place: &[u8]) -> Result<u64> {
-    let flags = asked.flags;
+fn remount(flags: u64, given: &[u8], place: &[u8]) -> Result<u64> {
     let (slot, _) = path::mounted_at(place)?.ok_or(EINVAL)?;
-    let mut told = [0; fs::Statfs::BYTES];
-    let request = Request::new(&[fs::STATFS]).input(&mut told);
-    request.call(slot)?;
-    let now = fs::Statfs::from_bytes(&told).flags as u64;
+    let now = status_flags(slot)?;
     if flags & BIND == 0 {
         if flags & !(KEPT | REMOUNT) != 0 {
             return Err(EINVAL);
         }
         // Only ext4's server can be remounted to anything.
-        let discards = options(&asked.options, b"ext4")?;
+        let discards = options(given, b"ext4")?;
         // Who says nothing of times leaves them (and statfs has the bit that mount(2) has).
         let times = match flags & (NO_ACCESS_TIMES | RELATIVE_ACCESS_TIMES) {
             0 => now,
             _ => flags,
         };
         let bits = bits(flags & (READ_ONLY | NO_SUID) | times & NO_ACCESS_TIMES) | discards;
-        match Request::new(&[fs::REMOUNT, bits]).call(slot) {
-            Ok(_) => {
-                let mounter = scheme(b"mount:")?;
-                let request = Request::new(&[mounts::REMOUNTED, bits]).out(place);
-                return match request.call(mounter) {
-                    // What is not `init`'s (the first root) has no line that could say more.
-                    Ok(_) | Err(ENOENT) => Ok(0),
-                    Err(errno) => Err(errno),
-                };
-            }
+        match remount_server(slot, place, bits) {
             // Of such files none gives ids.
             Err(EOPNOTSUPP | ENOSYS) => {}
-            Err(errno) => return Err(errno),
+            other => return other,
         }
     } else if flags & !now & NO_SUID != 0 {
         // It would have to be this name's alone.
@@ -248,6 +288,69 @@ fn remount(asked: &Asked, place: &[u8]) -> Result<u64> {
         0 => Ok(0),
         _ => Err(EINVAL),
     }
+}
+
+/// The flags of what is mounted, as statfs(2) has them.
+fn status_flags(slot: u32) -> Result<u64> {
+    let mut told = [0; fs::Statfs::BYTES];
+    let request = Request::new(&[fs::STATFS]).input(&mut told);
+    request.call(slot)?;
+    Ok(fs::Statfs::from_bytes(&told).flags as u64)
+}
+
+/// A file server is as these bits of [`mounts::mount`] say, and `init` knows.
+fn remount_server(slot: u32, place: &[u8], bits: u64) -> Result<u64> {
+    Request::new(&[fs::REMOUNT, bits]).call(slot)?;
+    let mounter = scheme(b"mount:")?;
+    let request = Request::new(&[mounts::REMOUNTED, bits]).out(place);
+    match request.call(mounter) {
+        // What is not `init`'s (the first root) has no line that could say more.
+        Ok(_) | Err(ENOENT) => Ok(0),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// The type of what is mounted exactly there, in the first name space.
+pub fn kind_at(place: &[u8]) -> Result<Vec<u8>> {
+    entry_at(place).map(|(kind, _)| kind)
+}
+
+/// Its type, and its flags in the table.
+fn entry_at(place: &[u8]) -> Result<(Vec<u8>, u64)> {
+    let name = place.strip_suffix(b"/").unwrap_or(place);
+    let mut table = published::mounts().into_iter();
+    let entry = table.find(|mount| mount.name == name).ok_or(EINVAL)?;
+    let kind = entry.fstype.split(|byte| *byte == b':').next();
+    Ok((kind.unwrap_or(b"").to_vec(), entry.flags))
+}
+
+/// fsconfig(2): of what is mounted there these MS_ flags change, and the options that are named; all else stays.
+pub fn reconfigure(place: &[u8], flags: u64, mask: u64, given: &[u8]) -> Result<u64> {
+    const STAY: u64 = READ_ONLY | NO_SUID | NO_ACCESS_TIMES;
+    let (slot, _) = path::mounted_at(place)?.ok_or(EINVAL)?;
+    let now = status_flags(slot)? & STAY;
+    let (kind, table) = entry_at(place)?;
+    let discards = table & mounts::mount::DISCARD;
+    let discards = match given {
+        b"" => discards,
+        given => options_after(discards, given, &kind)?,
+    };
+    let wanted = now & !mask | flags & mask;
+    if wanted & !STAY != 0 {
+        return Err(EINVAL);
+    }
+    match remount_server(slot, place, bits(wanted) | discards) {
+        Err(EOPNOTSUPP | ENOSYS) if wanted == now && given.is_empty() => Ok(0),
+        Err(EOPNOTSUPP | ENOSYS) => Err(EINVAL),
+        other => other,
+    }
+}
+
+/// mount_setattr(2): is all of this so already at the place? In the first name space flags are a file system's, and no name has others.
+pub fn is_so(place: &[u8], set: u64, clear: u64) -> Result<bool> {
+    let (slot, _) = path::mounted_at(place)?.ok_or(EINVAL)?;
+    let now = status_flags(slot)?;
+    Ok(now & set == set && now & clear & !set == 0)
 }
 
 /// As file servers and `init` have them.

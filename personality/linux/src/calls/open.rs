@@ -47,12 +47,7 @@ pub fn openat2(f: &mut Frame) -> Result<u64> {
         return Err(E2BIG);
     }
     let [flags, mode, resolve] = user::read::<[u64; 3]>(f.arg(2))?;
-    // What later systems may know must not be asked for.
-    for at in SIZE..f.arg(3) {
-        if user::read::<u8>(f.arg(2).wrapping_add(at))? != 0 {
-            return Err(E2BIG);
-        }
-    }
+    zero_beyond(f.arg(2), SIZE, f.arg(3))?;
     checked_how(flags, mode, resolve)?;
     let mut name = UserString::empty();
     name.fill(f.arg(1))?;
@@ -62,6 +57,16 @@ pub fn openat2(f: &mut Frame) -> Result<u64> {
         return super::resolve::open(dirfd, name.as_bytes(), flags, mode, resolve);
     }
     open_descriptor(f.arg(0) as i32, name.as_bytes(), flags, mode)
+}
+
+/// What later systems may know in a structure must not be asked for.
+pub fn zero_beyond(structure: u64, known: u64, size: u64) -> Result<()> {
+    for at in known..size {
+        if user::read::<u8>(structure.wrapping_add(at))? != 0 {
+            return Err(E2BIG);
+        }
+    }
+    Ok(())
 }
 
 /// openat2 refuses what open(2) passes over.

@@ -1,8 +1,9 @@
 //! Name spaces: unshare, pivot_root, and mount and umount2 in a mount name space that is not the first one.
 
-use super::mounts::{self, Asked};
+use super::mounts::{self, Asked, FileSystem};
 use super::open::{open_directory, open_file};
 use super::sysv::MANAGER;
+use super::trees;
 use crate::descriptors::{event_kind, OpenFile};
 use crate::errno::{Result, EBUSY, EINVAL, ENODEV, ENOENT, ENOTDIR, ENOTTY, EOPNOTSUPP, EPERM};
 use crate::machine::area::{process, Frame};
@@ -274,7 +275,7 @@ fn space_root_kind() -> Option<Vec<u8>> {
 }
 
 /// A place from the name space's root as the table has it: its root is empty.
-fn place_of(file: &OpenFile) -> Result<Vec<u8>> {
+pub fn place_of(file: &OpenFile) -> Result<Vec<u8>> {
     let mut place = path::path_of(file)?;
     if place == b"/" {
         place.clear();
@@ -282,7 +283,7 @@ fn place_of(file: &OpenFile) -> Result<Vec<u8>> {
     Ok(place)
 }
 
-fn find(place: &[u8]) -> Option<Mount> {
+pub fn find(place: &[u8]) -> Option<Mount> {
     let state = process().state();
     let mounts = state.space.iter().flat_map(|space| &space.mounts);
     let mut all = mounts.filter(|mount| mount.name == place);
@@ -290,7 +291,7 @@ fn find(place: &[u8]) -> Option<Mount> {
 }
 
 /// MS_ flags as file servers and `proc` have them, but for what else a mount has.
-fn bits(flags: u64) -> u64 {
+pub fn bits(flags: u64) -> u64 {
     [
         (1, mount::READ_ONLY),
         (NO_SUID, mount::NO_SET_ID),
@@ -321,53 +322,96 @@ pub fn mount(asked: &Asked) -> Result<u64> {
         };
     }
     if flags & MOVE != 0 {
-        return Err(EINVAL);
+        let source = open_file(AT_FDCWD, &asked.source, o::PATH, 0)?;
+        return trees::go(&source, target);
     }
     if flags & REMOUNT != 0 {
         if flags & !(KNOWN | REMOUNT | BIND | RECURSIVE) != 0 {
             return Err(EINVAL);
         }
-        let mount = find(&place).ok_or(EINVAL)?;
-        let file = space::reach(mount.number)?;
-        let bits = bits(flags);
-        Request::new(&[cairn_idl::fs::BOUND, bits]).call(file.slot())?;
-        Request::new(&[proc::SPACE_MOUNT, 0, 0, bits, mount.number.into()])
-            .call(linux_slot::PROC)?;
-        return Ok(0);
-    }
-    if flags & !(KNOWN | BIND | RECURSIVE) != 0 {
-        return Err(EINVAL);
+        return change(&find(&place).ok_or(EINVAL)?, bits(flags)).map(|()| 0);
     }
     if flags & BIND != 0 {
+        if flags & !(KNOWN | BIND | RECURSIVE) != 0 {
+            return Err(EINVAL);
+        }
         let source = open_file(AT_FDCWD, &asked.source, o::PATH, 0)?;
         return bind_mount(&source, target, &place, flags & RECURSIVE != 0);
     }
-    let kind = asked.kind()?;
-    asked.must_be_directory()?;
-    match kind {
-        b"tmpfs" => {
-            let mode = tree_mode(&asked.options)?;
-            let like = like(b"tmpfs")?;
-            let number = space::number()?;
-            let file = space::bind(like.slot(), bits(flags) | bind::NEW_TREE, number, mode);
-            let file = file.map_err(|errno| match errno {
-                EOPNOTSUPP => ENODEV,
-                errno => errno,
-            })?;
-            add(number, &file, &place, b"tmpfs", bits(flags))
-        }
-        // There is one of each; it is mounted here as well.
-        b"proc" | b"sysfs" | b"devpts" | b"devtmpfs" => {
-            let like = match kind {
-                b"devpts" => open_directory(AT_FDCWD, &pts()?)?,
-                kind => like(kind)?,
-            };
-            let number = space::number()?;
-            let file = space::bind(like.slot(), bits(flags), number, 0)?;
-            add(number, &file, &place, kind, bits(flags))
-        }
+    if flags & !(KNOWN | RECURSIVE) != 0 {
+        return Err(EINVAL);
+    }
+    mount_new(&asked.file_system()?, target)
+}
+
+/// A mount has these flags from now on (bits of `mounts::mount`).
+pub fn change(mount: &Mount, bits: u64) -> Result<()> {
+    let file = space::reach(mount.number)?;
+    Request::new(&[cairn_idl::fs::BOUND, bits]).call(file.slot())?;
+    let words = [proc::SPACE_MOUNT, 0, 0, bits, mount.number.into()];
+    Request::new(&words).call(linux_slot::PROC).map(|_| ())
+}
+
+/// fsconfig(2): of a mount these MS_ flags change; options of what there is of each cannot.
+pub fn reconfigure(number: u32, flags: u64, mask: u64, options: &[u8]) -> Result<u64> {
+    let mount = trees::numbered(number).ok_or(EINVAL)?;
+    if !options.is_empty() || flags & !KNOWN != 0 {
+        return Err(EINVAL);
+    }
+    let bits = mount.flags & !bits(mask) | bits(flags & mask);
+    change(&mount, bits).map(|()| 0)
+}
+
+/// A new file system at a place.
+pub fn mount_new(new: &FileSystem, target: &OpenFile) -> Result<u64> {
+    mounts::must_be_directory(target)?;
+    let fresh = fresh(new)?;
+    add(&fresh, &place_of(target)?)
+}
+
+/// Could a new file system be mounted in this name space? What can be said before it is made: the mode of its root.
+pub fn checked(new: &FileSystem) -> Result<u64> {
+    if new.flags & !(KNOWN | RECURSIVE) != 0 {
+        return Err(EINVAL);
+    }
+    match new.kind {
+        b"tmpfs" => tree_mode(new.options),
+        b"proc" | b"sysfs" | b"devpts" | b"devtmpfs" => Ok(0),
         _ => Err(ENODEV),
     }
+}
+
+/// A new file system, which has no place yet.
+pub fn fresh(new: &FileSystem) -> Result<Fresh> {
+    let mode = checked(new)?;
+    let flags = bits(new.flags);
+    let (like, how) = match new.kind {
+        b"tmpfs" => (like(b"tmpfs")?, flags | bind::NEW_TREE),
+        // There is one of each; it is mounted here as well.
+        b"devpts" => (open_directory(AT_FDCWD, &pts()?)?, flags),
+        kind => (like(kind)?, flags),
+    };
+    let number = space::number()?;
+    let file = space::bind(like.slot(), how, number, mode);
+    let file = file.map_err(|errno| match errno {
+        EOPNOTSUPP if new.kind == b"tmpfs" => ENODEV,
+        errno => errno,
+    })?;
+    Ok(Fresh {
+        number,
+        file,
+        fstype: new.kind.to_vec(),
+        flags,
+    })
+}
+
+/// A mount that has no place yet.
+pub struct Fresh {
+    pub number: u32,
+    pub file: Arc<OpenFile>,
+    pub fstype: Vec<u8>,
+    /// Bits of `mounts::mount`.
+    pub flags: u64,
 }
 
 /// The folder of pseudo-terminals, where the process sees it.
@@ -410,7 +454,7 @@ fn like(fstype: &[u8]) -> Result<Arc<OpenFile>> {
 }
 
 /// The folder that a place lies in, and its name there.
-fn folder_of(place: &[u8]) -> Result<(Arc<OpenFile>, Vec<u8>)> {
+pub fn folder_of(place: &[u8]) -> Result<(Arc<OpenFile>, Vec<u8>)> {
     let (above, name) = split(place)?;
     let above = if above.is_empty() { b"/" } else { above };
     let folder = open_directory(AT_FDCWD, &path::as_seen(above)?)?;
@@ -418,13 +462,14 @@ fn folder_of(place: &[u8]) -> Result<(Arc<OpenFile>, Vec<u8>)> {
 }
 
 /// A mount's handle at its place.
-fn add(number: u32, file: &Arc<OpenFile>, place: &[u8], fstype: &[u8], flags: u64) -> Result<u64> {
+pub fn add(new: &Fresh, place: &[u8]) -> Result<u64> {
     if place.is_empty() {
         return Err(EBUSY);
     }
     let (folder, name) = folder_of(place)?;
+    let (number, file) = (new.number, &new.file);
     space::cover(folder.slot(), &name, Some((number, file.slot())))?;
-    if let Err(errno) = space::name(number, place, fstype, flags) {
+    if let Err(errno) = space::name(number, place, &new.fstype, new.flags) {
         let _ = space::cover(folder.slot(), &name, None);
         return Err(errno);
     }
@@ -439,35 +484,47 @@ fn bind_mount(source: &OpenFile, target: &OpenFile, place: &[u8], all: bool) -> 
     if is_directory(source) != is_directory(target) {
         return Err(ENOTDIR);
     }
+    // What lies below the place itself is not mounted in itself.
+    for (rest, copy) in copies(source, all, Some(place))? {
+        add(&copy, &[place, &rest].concat())?;
+    }
+    Ok(0)
+}
+
+/// Mounts of a file or folder and, if `all`, of what is mounted below it but not below `without`; with what they are called below the first one.
+pub fn copies(
+    source: &OpenFile,
+    all: bool,
+    without: Option<&[u8]>,
+) -> Result<Vec<(Vec<u8>, Fresh)>> {
     let from = place_of(source)?;
-    let (fstype, flags, below_it) = {
+    let (fstype, flags, mut below_it) = {
         let state = process().state();
         let space = state.space.as_ref().ok_or(EINVAL)?;
         let holds = space.find(&from).ok_or(EINVAL)?;
         let inner = |m: &&Mount| below(&m.name, &from).is_some_and(|rest| !rest.is_empty());
-        let mut inner: Vec<Mount> = space.mounts.iter().filter(inner).cloned().collect();
-        inner.sort_by_key(|mount| mount.name.len());
+        let inner: Vec<Mount> = space.mounts.iter().filter(inner).cloned().collect();
         (holds.fstype.clone(), holds.flags, inner)
     };
+    below_it.sort_by_key(|mount| mount.name.len());
     let how = if all { bind::WITH_MOUNTS } else { 0 };
-    // What lies below the place itself is not mounted in itself.
-    let mut inner = Vec::new();
-    for mount in below_it.into_iter().filter(|_| all) {
-        let rest = mount.name[from.len()..].to_vec();
-        if below(&mount.name, place).is_none() {
-            inner.push((rest, space::reach(mount.number)?, mount));
-        }
-    }
-    let number = space::number()?;
-    let file = space::bind(source.slot(), how, number, 0)?;
-    add(number, &file, place, &fstype, flags)?;
-    for (rest, source, mount) in inner {
+    let copy = |slot: u32, fstype: &[u8], flags: u64| {
         let number = space::number()?;
-        let file = space::bind(source.slot(), how, number, 0)?;
-        let place = [place, &rest].concat();
-        add(number, &file, &place, &mount.fstype, mount.flags)?;
+        Ok(Fresh {
+            number,
+            file: space::bind(slot, how, number, 0)?,
+            fstype: fstype.to_vec(),
+            flags,
+        })
+    };
+    let mut made = alloc::vec![(Vec::new(), copy(source.slot(), &fstype, flags)?)];
+    let within = |mount: &Mount| without.is_some_and(|place| below(&mount.name, place).is_some());
+    for mount in below_it.into_iter().filter(|m| all && !within(m)) {
+        let source = space::reach(mount.number)?;
+        let rest = mount.name[from.len()..].to_vec();
+        made.push((rest, copy(source.slot(), &mount.fstype, mount.flags)?));
     }
-    Ok(0)
+    Ok(made)
 }
 
 /// umount2(2)

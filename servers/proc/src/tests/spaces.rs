@@ -603,3 +603,32 @@ fn children_are_in_another_pid_name_space_after_unshare() {
     assert_eq!(w.call(a, &[FORK, 0, 0, 0, 0, 0, 17]).result(), -ENOMEM);
     check(&w);
 }
+
+#[test]
+fn a_mount_that_moves_takes_along_what_is_mounted_below() {
+    let mut w = World::new();
+    let a = w.fork(1);
+    assert_eq!(w.call(a, &[UNSHARE, NEW_MOUNTS]).result(), 0);
+    for name in [&b"/"[..], b"/a", b"/a/in", b"/ab", b"/b"] {
+        assert!(add(&mut w, a, name, 0) > 0);
+    }
+    assert_eq!(set_root(&mut w, a, 1, b"", 90), 0);
+    let go = |w: &mut World, number, name: &[u8]| {
+        let words = [SPACE_MOUNT, name.len() as u64, 0, 0, number];
+        w.call_with(a, name, &words).result()
+    };
+    assert_eq!(go(&mut w, 2, b"/a/in/x"), -ELOOP);
+    assert_eq!(go(&mut w, 1, b"/c"), -EINVAL);
+    assert_eq!(go(&mut w, 2, b"/"), -EINVAL);
+    // One of those below it would have too long a name: nothing moves.
+    let long = [b"/", &[b'x'; 61][..]].concat();
+    assert_eq!(go(&mut w, 2, &long), -ENAMETOOLONG);
+    assert_eq!(go(&mut w, 2, b"/b"), 2);
+    let mut seen = names(&mut w, a);
+    seen.sort();
+    let expected = [(1, ""), (2, "/b"), (3, "/b/in"), (4, "/ab")];
+    let expected = expected.map(|(n, name)| (n, name.to_string(), 0));
+    assert_eq!(seen, expected);
+    w.exit(a, 0);
+    check(&w);
+}

@@ -217,3 +217,38 @@ fn a_mount_of_a_part_of_such_a_folder_keeps_it() {
     (0..20).for_each(|_| b.time_out());
     assert_eq!(b.server.inodes.all().count(), before);
 }
+
+#[test]
+fn a_mount_without_a_place_has_a_text_and_nothing_above_it() {
+    let mut b = space();
+    b.label = label::make(1000, 1000);
+    let before = b.manager.usage(1000).0;
+    let tree = bind_at(&mut b, 0, bind::NEW_TREE | mount::READ_ONLY, 40).unwrap();
+    let held = b.manager.usage(1000).0;
+    let text = |b: &mut Fs, room| {
+        let answer = b.call(tree, &[fs::MOUNT_TEXT, 0], b"", room).unwrap();
+        (answer.result(), answer.bytes().to_vec(), answer.words[1])
+    };
+    assert_eq!(text(&mut b, 4096), (0, Vec::new(), mount::READ_ONLY));
+    let put = |b: &mut Fs, text: &[u8]| b.result(tree, &[fs::MOUNT_TEXT, 1], text);
+    assert_eq!(put(&mut b, b"a name"), 0);
+    assert_eq!(text(&mut b, 4096).1, b"a name");
+    assert_eq!(text(&mut b, 3).0, -ERANGE);
+    assert_eq!(put(&mut b, &vec![0; fs::MOUNT_TEXT_MAX + 1]), -EINVAL);
+    assert_eq!(b.manager.usage(1000).0, held + 6);
+    assert_eq!(b.result(tree, &[fs::STAT], b"../../d"), -ENOENT);
+    // Others do not see or change it, and a handle of no mount has none.
+    b.fake.spaces.insert(2, (SPACE, false));
+    b.sender = 2;
+    assert_eq!((put(&mut b, b""), text(&mut b, 9).0), (-EPERM, -EPERM));
+    b.sender = 1;
+    assert_eq!(b.result(0, &[fs::MOUNT_TEXT, 1], b"x"), -EINVAL);
+    // With a place it is found from above.
+    assert_eq!(put(&mut b, b""), 0);
+    let answer = b.call(tree, &[fs::OPEN, 0], b"..", 4096).unwrap();
+    assert_eq!(answer.words[3], redirect_kind::UP | 40 << 8);
+    assert_eq!(put(&mut b, b"again"), 0);
+    b.close(tree);
+    (0..20).for_each(|_| b.time_out());
+    assert_eq!(b.manager.usage(1000).0, before);
+}

@@ -1,0 +1,512 @@
+//! open_tree, move_mount, mount_setattr: mounts by descriptors, also such as have no place yet.
+//!
+//! In a mount name space of the process's own, a mount without a place is a handle (`fs::BIND`) that no name leads to. It is gone with its last descriptor, as the file server sees to that. What it
+//! and the mounts in it will be called stands with it (`fs::MOUNT_TEXT`), as entries of the table of mounts; a mount that has a place has no such text.
+//! In the first name space there is a folder's handle only, which move_mount puts where `mount --bind` would, and what is to be mounted by move_mount ([`super::contexts`]).
+
+use super::contexts;
+use super::handles::named;
+use super::mounts::{self, must_be_directory, privileged};
+use super::open::{descriptor, open_from, open_rooted, zero_beyond};
+use super::spaces::{self, Fresh};
+use crate::descriptors::{event_kind, OpenFile};
+use crate::errno::{Result, E2BIG, EBADF, EINVAL, ELOOP, ENAMETOOLONG, ENOENT, ENOMEM};
+use crate::machine::area::{process, Frame};
+use crate::machine::request::Request;
+use crate::machine::user;
+use crate::path::{self, make_room};
+use crate::space::{self, below, Mount};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use cairn_abi::layout::{linux_slot, PAGE};
+use cairn_idl::fs::{self, at, o, s, MOUNT_TEXT_MAX};
+use cairn_idl::proc;
+
+/// OPEN_TREE_CLONE; OPEN_TREE_CLOEXEC is O_CLOEXEC.
+const CLONE: u64 = 1;
+/// Beside [`at`].
+const NO_AUTOMOUNT: u64 = 0x800;
+const RECURSIVE: u64 = 0x8000;
+/// Names in entries.
+const NAME_MOST: usize = 63;
+
+pub fn open_tree(f: &mut Frame) -> Result<u64> {
+    const HOW: u64 = at::SYMLINK_NOFOLLOW | at::EMPTY_PATH | NO_AUTOMOUNT | RECURSIVE;
+    let flags = f.arg(2) & 0xffff_ffff;
+    let alone = flags & (RECURSIVE | CLONE) == RECURSIVE;
+    if flags & !(HOW | CLONE | o::CLOEXEC) != 0 || alone {
+        return Err(EINVAL);
+    }
+    if flags & CLONE != 0 {
+        privileged()?;
+    }
+    process().state().files.check_room()?;
+    let (follow, empty) = (
+        flags & at::SYMLINK_NOFOLLOW == 0,
+        flags & at::EMPTY_PATH != 0,
+    );
+    let file = named(f.arg(0) as i32, f.arg(1), follow, empty)?;
+    let file = match flags & CLONE {
+        // (What an empty name leads to is the descriptor's own open file.)
+        0 => open_from(file, b"", o::PATH, 0)?,
+        _ => copy(&file, flags & RECURSIVE != 0)?,
+    };
+    descriptor(file, flags)
+}
+
+/// The mount that a bind mount would make, without a place.
+fn copy(source: &OpenFile, all: bool) -> Result<Arc<OpenFile>> {
+    if !space::is_private() {
+        must_be_directory(source)?;
+        let mut file = open_rooted(source)?;
+        if let Some(file) = Arc::get_mut(&mut file) {
+            file.kind |= event_kind::TREE;
+        }
+        return Ok(file);
+    }
+    match spaces::copies(source, all, None) {
+        // It lies in no mount that has a place here.
+        Err(ENOENT) => Err(EINVAL),
+        made => without_place(&made?),
+    }
+}
+
+/// The first of these mounts as a descriptor has it, with the others in it, by what they are called below it.
+pub fn without_place(made: &[(Vec<u8>, Fresh)]) -> Result<Arc<OpenFile>> {
+    let ((_, first), inner) = made.split_first().ok_or(EINVAL)?;
+    let mut text = Vec::new();
+    for (name, new) in made {
+        let mount = Mount {
+            number: new.number,
+            name: name.clone(),
+            fstype: new.fstype.clone(),
+            flags: new.flags,
+            file: None,
+        };
+        text.extend_from_slice(&mount.entry()?);
+    }
+    for (name, new) in inner {
+        let above = made.iter().filter(|(above, _)| above != name);
+        let above = above.filter(|(above, _)| below(name, above).is_some());
+        let (at, above) = above.max_by_key(|(above, _)| above.len()).ok_or(EINVAL)?;
+        let place = (new.number, new.file.slot());
+        space::cover(above.file.slot(), &name[at.len()..], Some(place))?;
+    }
+    put_text(&first.file, &text)?;
+    Ok(first.file.clone())
+}
+
+fn put_text(file: &OpenFile, text: &[u8]) -> Result<()> {
+    let request = Request::new(&[fs::MOUNT_TEXT, 1]).out(text);
+    request.call(file.slot()).map(|_| ())
+}
+
+/// What a mount and those in it will be called; EINVAL: it has a place, or had one.
+fn text_of(file: &OpenFile) -> Result<Vec<Mount>> {
+    let mut bytes = Vec::new();
+    let room = bytes.try_reserve_exact(MOUNT_TEXT_MAX);
+    room.map_err(|_| ENOMEM)?;
+    bytes.resize(MOUNT_TEXT_MAX, 0);
+    let request = Request::new(&[fs::MOUNT_TEXT, 0]).input(&mut bytes);
+    let [length, flags, ..] = request.call(file.slot())?;
+    bytes.truncate(length.min(MOUNT_TEXT_MAX as u64) as usize);
+    let mut mounts = space::entries(&bytes);
+    // Of its own flags the server knows best.
+    mounts.first_mut().ok_or(EINVAL)?.flags = flags;
+    Ok(mounts)
+}
+
+/// The number of the mount that this is the root of.
+pub fn root_of(file: &OpenFile) -> Result<u32> {
+    if file.object.is_some() {
+        return Err(EINVAL);
+    }
+    let mut path = [0; 1];
+    let request = Request::new(&[fs::GETPATH]).input(&mut path);
+    match request.call(file.slot()) {
+        Ok([0, number, ..]) if number >> 32 != 0 => Ok(number as u32),
+        Err(EBADF) => Err(EBADF),
+        // It has a longer path, or none.
+        _ => Err(EINVAL),
+    }
+}
+
+/// A mount of the process's name space.
+pub fn numbered(number: u32) -> Option<Mount> {
+    let state = process().state();
+    let space = state.space.as_ref()?;
+    space.numbered(number).cloned()
+}
+
+/// Flags of move_mount(2): of the old name, and of the new one; MOVE_MOUNT_SET_GROUP.
+mod how {
+    pub const OLD_SYMLINKS: u64 = 1;
+    pub const OLD_EMPTY: u64 = 4;
+    pub const NEW_SYMLINKS: u64 = 0x10;
+    pub const NEW_EMPTY: u64 = 0x40;
+    pub const SET_GROUP: u64 = 0x100;
+    pub const ALL: u64 = 0x177;
+}
+
+pub fn move_mount(f: &mut Frame) -> Result<u64> {
+    privileged()?;
+    let flags = f.arg(4) & 0xffff_ffff;
+    if flags & !how::ALL != 0 {
+        return Err(EINVAL);
+    }
+    let is = |bit| flags & bit != 0;
+    let from = (is(how::OLD_SYMLINKS), is(how::OLD_EMPTY));
+    let from = named(f.arg(0) as i32, f.arg(1), from.0, from.1)?;
+    let to = (is(how::NEW_SYMLINKS), is(how::NEW_EMPTY));
+    let to = named(f.arg(2) as i32, f.arg(3), to.0, to.1)?;
+    // Mounts of the same group would be shared ones, which there are not.
+    if is(how::SET_GROUP) {
+        return Err(EINVAL);
+    }
+    if from.is(event_kind::CONTEXT) {
+        return contexts::put(&from, &to);
+    }
+    if from.is(event_kind::TREE) && !space::is_private() {
+        return mounts::put(&from, &to);
+    }
+    go(&from, &to)
+}
+
+/// A mount goes to another place, or to its first one.
+pub fn go(from: &Arc<OpenFile>, to: &OpenFile) -> Result<u64> {
+    if !space::is_private() {
+        return Err(EINVAL);
+    }
+    let number = root_of(from)?;
+    let place = spaces::place_of(to);
+    let place = place.map_err(|errno| if errno == ENOENT { EINVAL } else { errno })?;
+    let is_directory = |file: &OpenFile| file.mode & s::IFMT == s::IFDIR;
+    if is_directory(from) != is_directory(to) {
+        return Err(EINVAL);
+    }
+    match numbered(number) {
+        Some(mount) => shift(&mount, &place),
+        None => attach(from, number, &place),
+    }
+}
+
+/// From its place to another one.
+fn shift(mount: &Mount, place: &[u8]) -> Result<u64> {
+    if mount.name.is_empty() {
+        return Err(EINVAL);
+    }
+    if below(place, &mount.name).is_some() {
+        return Err(ELOOP);
+    }
+    let file = space::reach(mount.number)?;
+    let (old, old_name) = spaces::folder_of(&mount.name)?;
+    let (new, new_name) = spaces::folder_of(place)?;
+    let handle = (mount.number, file.slot());
+    space::cover(new.slot(), &new_name, Some(handle))?;
+    let words = [proc::SPACE_MOUNT, place.len() as u64, 0, 0];
+    let words = [&words[..], &[mount.number.into()]].concat();
+    let gone = space::cover(old.slot(), &old_name, None).and_then(|()| {
+        let named = Request::new(&words).out(place).call(linux_slot::PROC);
+        named.map(|_| ()).inspect_err(|_| {
+            let _ = space::cover(old.slot(), &old_name, Some(handle));
+        })
+    });
+    if let Err(errno) = gone {
+        let _ = space::cover(new.slot(), &new_name, None);
+        return Err(errno);
+    }
+    space::is_private();
+    Ok(0)
+}
+
+/// To its first place, with the mounts in it.
+fn attach(file: &Arc<OpenFile>, number: u32, place: &[u8]) -> Result<u64> {
+    let mounts = text_of(file)?;
+    let (first, inner) = mounts.split_first().ok_or(EINVAL)?;
+    let long = |mount: &Mount| place.len() + mount.name.len() > NAME_MOST;
+    if mounts.iter().any(long) {
+        return Err(ENAMETOOLONG);
+    }
+    let new = Fresh {
+        number,
+        file: file.clone(),
+        fstype: first.fstype.clone(),
+        flags: first.flags,
+    };
+    spaces::add(&new, place)?;
+    let named = inner.iter().try_for_each(|mount| {
+        let name = [place, &mount.name].concat();
+        space::name(mount.number, &name, &mount.fstype, mount.flags)
+    });
+    if let Err(errno) = named.and_then(|()| put_text(file, b"")) {
+        let (folder, name) = spaces::folder_of(place)?;
+        let _ = space::cover(folder.slot(), &name, None);
+        let _ = Request::new(&[proc::SPACE_UNMOUNT, number.into()]).call(linux_slot::PROC);
+        return Err(errno);
+    }
+    space::is_private();
+    Ok(0)
+}
+
+/// MOUNT_ATTR_ bits.
+mod attr {
+    pub const PLAIN: u64 = 15;
+    pub const TIMES: u64 = 0x70;
+    pub const NO_ACCESS_TIMES: u64 = 0x10;
+    pub const STRICT_TIMES: u64 = 0x20;
+    pub const NO_DIRECTORY_TIMES: u64 = 0x80;
+    pub const IDMAP: u64 = 0x10_0000;
+    pub const NO_SYMLINKS: u64 = 0x20_0000;
+    pub const ALL: u64 = PLAIN | TIMES | NO_DIRECTORY_TIMES | NO_SYMLINKS;
+}
+/// MS_NOSYMFOLLOW, which nothing keeps; MS_NOATIME, MS_NODIRATIME, MS_RELATIME, MS_STRICTATIME.
+const NO_SYMLINKS: u64 = 256;
+const NO_ACCESS_TIMES: u64 = 1024;
+const NO_DIRECTORY_TIMES: u64 = 2048;
+const RELATIVE_TIMES: u64 = 1 << 21;
+const STRICT_TIMES: u64 = 1 << 24;
+
+/// The MS_ flags of MOUNT_ATTR_ ones, of which one kind of times is asked for.
+pub fn flags_of(attributes: u64) -> Result<u64> {
+    if attributes & !attr::ALL != 0 {
+        return Err(EINVAL);
+    }
+    let times = match attributes & attr::TIMES {
+        0 => RELATIVE_TIMES,
+        attr::NO_ACCESS_TIMES => NO_ACCESS_TIMES,
+        attr::STRICT_TIMES => STRICT_TIMES,
+        _ => return Err(EINVAL),
+    };
+    Ok(times | plain_flags_of(attributes))
+}
+
+/// Of all but times.
+fn plain_flags_of(attributes: u64) -> u64 {
+    let mut flags = attributes & attr::PLAIN;
+    for (bit, flag) in [
+        (attr::NO_DIRECTORY_TIMES, NO_DIRECTORY_TIMES),
+        (attr::NO_SYMLINKS, NO_SYMLINKS),
+    ] {
+        flags |= if attributes & bit != 0 { flag } else { 0 };
+    }
+    flags
+}
+
+/// What mount_setattr(2) asks for, as MS_ flags.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Change {
+    pub set: u64,
+    pub clear: u64,
+}
+
+impl Change {
+    /// `struct mount_attr`: set, clear, propagation, and the user name space of an id-mapped mount.
+    fn of([set, clear, propagation, _]: [u64; 4]) -> Result<Change> {
+        /// MS_UNBINDABLE, MS_PRIVATE, MS_SLAVE, MS_SHARED.
+        const PROPAGATION: u64 = 15 << 17;
+        let known = attr::ALL | attr::IDMAP;
+        let kinds = propagation.count_ones();
+        if propagation & !PROPAGATION != 0 || kinds > 1 || (set | clear) & !known != 0 {
+            return Err(EINVAL);
+        }
+        let times = match (set & attr::TIMES, clear & attr::TIMES) {
+            (0, 0) => [0, 0],
+            (_, attr::TIMES) => {
+                let times = flags_of(set & attr::TIMES)?;
+                [times, NO_ACCESS_TIMES | RELATIVE_TIMES | STRICT_TIMES]
+            }
+            _ => return Err(EINVAL),
+        };
+        Ok(Change {
+            set: plain_flags_of(set) | times[0],
+            clear: plain_flags_of(clear) | times[1],
+        })
+    }
+
+    /// Bits of `mounts::mount` as they are after it.
+    fn after(&self, bits: u64) -> u64 {
+        bits & !spaces::bits(self.clear) | spaces::bits(self.set)
+    }
+
+    /// MS_ flags.
+    pub fn flags_after(&self, flags: u64) -> u64 {
+        flags & !self.clear | self.set
+    }
+}
+
+pub fn mount_setattr(f: &mut Frame) -> Result<u64> {
+    const KNOWN: u64 = at::SYMLINK_NOFOLLOW | at::EMPTY_PATH | NO_AUTOMOUNT | RECURSIVE;
+    const SIZE: u64 = 32;
+    const SHARED: u64 = 1 << 20;
+    let (flags, size) = (f.arg(2) & 0xffff_ffff, f.arg(4));
+    if flags & !KNOWN != 0 {
+        return Err(EINVAL);
+    }
+    if size > PAGE {
+        return Err(E2BIG);
+    }
+    if size < SIZE {
+        return Err(EINVAL);
+    }
+    privileged()?;
+    zero_beyond(f.arg(3), SIZE, size)?;
+    let asked = user::read::<[u64; 4]>(f.arg(3))?;
+    let [set, clear, propagation, mapping] = asked;
+    if (set, clear, propagation) == (0, 0, 0) {
+        return Ok(0);
+    }
+    let change = Change::of(asked)?;
+    let idmap = set & attr::IDMAP != 0;
+    if clear & attr::IDMAP != 0 {
+        return Err(EINVAL);
+    }
+    if idmap {
+        may_map(mapping)?;
+    }
+    let (follow, empty) = (
+        flags & at::SYMLINK_NOFOLLOW == 0,
+        flags & at::EMPTY_PATH != 0,
+    );
+    let file = named(f.arg(0) as i32, f.arg(1), follow, empty)?;
+    // No file system can map ids, nothing is shared, and no mount keeps from following symbolic links.
+    if idmap || propagation == SHARED || change.set & NO_SYMLINKS != 0 {
+        return Err(EINVAL);
+    }
+    if file.is(event_kind::CONTEXT) {
+        return contexts::change_flags(&file, &change).map(|()| 0);
+    }
+    if !space::is_private() {
+        return change_first(&file, &change).map(|()| 0);
+    }
+    let number = root_of(&file)?;
+    let all = flags & RECURSIVE != 0;
+    match numbered(number) {
+        Some(mount) => change_placed(&mount, all, &change),
+        None => change_unplaced(&file, all, &change),
+    }?;
+    Ok(0)
+}
+
+/// The descriptor of a user name space for an id-mapped mount; the process's own cannot be.
+fn may_map(descriptor: u64) -> Result<()> {
+    const NEW_USER: u64 = 0x1000_0000;
+    const KIND: u64 = 0xb703;
+    if descriptor > i32::MAX as u64 {
+        return Err(EINVAL);
+    }
+    let file = super::io::usable(descriptor)?;
+    if file.object.is_some() {
+        return Err(EINVAL);
+    }
+    let kind = Request::new(&[fs::IOCTL, KIND, 0]).call(file.slot());
+    match kind.map_err(|_| EINVAL)? {
+        [NEW_USER, ..] => Ok(()),
+        _ => Err(EINVAL),
+    }
+}
+
+/// In the first name space flags are a file system's: what is asked for must be so already.
+fn change_first(file: &OpenFile, change: &Change) -> Result<()> {
+    const KEPT: u64 = attr::PLAIN | NO_ACCESS_TIMES;
+    if file.is(event_kind::TREE) {
+        return Err(EINVAL);
+    }
+    let place = path::path_of(file)?;
+    match mounts::is_so(&place, change.set & KEPT, change.clear & KEPT)? {
+        true => Ok(()),
+        false => Err(EINVAL),
+    }
+}
+
+/// A mount of the name space and, if `all`, those below it. If one cannot be changed none is.
+fn change_placed(mount: &Mount, all: bool, change: &Change) -> Result<()> {
+    let mounts: Vec<Mount> = {
+        let state = process().state();
+        let mounts = state.space.iter().flat_map(|space| &space.mounts);
+        let its =
+            |m: &&Mount| m.number == mount.number || all && below(&m.name, &mount.name).is_some();
+        mounts.filter(its).cloned().collect()
+    };
+    for (at, mount) in mounts.iter().enumerate() {
+        if let Err(errno) = spaces::change(mount, change.after(mount.flags)) {
+            for mount in &mounts[..at] {
+                let _ = spaces::change(mount, mount.flags);
+            }
+            return Err(errno);
+        }
+    }
+    space::is_private();
+    Ok(())
+}
+
+/// The same of mounts that have no place.
+fn change_unplaced(file: &Arc<OpenFile>, all: bool, change: &Change) -> Result<()> {
+    let mut mounts = text_of(file)?;
+    if !all {
+        mounts.truncate(1);
+    }
+    let mut handles: Vec<(Vec<u8>, Arc<OpenFile>)> = alloc::vec![(Vec::new(), file.clone())];
+    for mount in &mounts[1..] {
+        let above = handles
+            .iter()
+            .filter(|(at, _)| below(&mount.name, at).is_some());
+        let (at, above) = above.max_by_key(|(at, _)| at.len()).ok_or(EINVAL)?;
+        make_room()?;
+        let request = Request::new(&[fs::MOUNTED]).out(&mount.name[at.len()..]);
+        let words = request.brings(1).call(above.slot())?;
+        handles.push((mount.name.clone(), space::handle(&words)));
+    }
+    let bound = |bits: u64, file: &OpenFile| {
+        let request = Request::new(&[fs::BOUND, bits]);
+        request.call(file.slot()).map(|_| ())
+    };
+    for (at, mount) in mounts.iter().enumerate() {
+        if let Err(errno) = bound(change.after(mount.flags), &handles[at].1) {
+            for (mount, (_, file)) in mounts[..at].iter().zip(&handles) {
+                let _ = bound(mount.flags, file);
+            }
+            return Err(errno);
+        }
+    }
+    let mut text = Vec::new();
+    for mut mount in text_of(file)? {
+        if mounts.iter().any(|changed| changed.number == mount.number) {
+            mount.flags = change.after(mount.flags);
+        }
+        text.extend_from_slice(&mount.entry()?);
+    }
+    put_text(file, &text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cairn_idl::mounts::mount;
+
+    #[test]
+    fn attributes_are_flags_of_mount() {
+        assert_eq!(flags_of(0), Ok(RELATIVE_TIMES));
+        assert_eq!(flags_of(1 | 8 | 0x10), Ok(1 | 8 | NO_ACCESS_TIMES));
+        assert_eq!(flags_of(0x20 | 0x80), Ok(STRICT_TIMES | NO_DIRECTORY_TIMES));
+        assert_eq!(flags_of(0x30), Err(EINVAL));
+        assert_eq!(flags_of(0x10_0000), Err(EINVAL));
+        assert_eq!(flags_of(1 << 40), Err(EINVAL));
+    }
+
+    #[test]
+    fn times_are_changed_as_a_whole() {
+        let of = |set, clear| Change::of([set, clear, 0, 0]);
+        assert_eq!(of(0x10, 0), Err(EINVAL));
+        assert_eq!(of(0, 0x10), Err(EINVAL));
+        assert_eq!(of(0x30, 0x70), Err(EINVAL));
+        let change = of(0x10 | 1, 0x70 | 2).unwrap();
+        let before = mount::NO_SET_ID | mount::NO_DEVICES;
+        let after = mount::READ_ONLY | mount::NO_ACCESS_TIMES | mount::NO_DEVICES;
+        assert_eq!(change.after(before), after);
+        let change = of(0, 0x70).unwrap();
+        assert_eq!(change.after(mount::NO_ACCESS_TIMES), 0);
+        assert_eq!(Change::of([0, 0, 1 << 18 | 1 << 19, 0]), Err(EINVAL));
+        assert_eq!(Change::of([0, 0, 1, 0]), Err(EINVAL));
+        assert!(Change::of([0, 0, 1 << 18, 0]).is_ok());
+    }
+}
