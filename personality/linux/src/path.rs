@@ -390,11 +390,15 @@ fn own_start(own: Own<'_>) -> Result<Option<Start<'_>>> {
     }
 }
 
-/// Read the published table again if it changed. The portals of what is mounted as before are kept.
+/// Read the published table again if it changed. The portals of what is mounted as before are kept; the others may be what somebody waits for the end of.
 fn refresh(state: &mut State) {
     if state.prefixes.version() != published::version() {
         let prefixes = published::read();
-        state.mounts &= prefixes.also_in(&state.prefixes);
+        let gone = state.mounts & !prefixes.also_in(&state.prefixes);
+        for index in (0..linux_slot::MOUNTS_MAX).filter(|index| gone >> index & 1 != 0) {
+            gate::close(linux_slot::MOUNTS + index);
+        }
+        state.mounts &= !gone;
         state.prefixes = prefixes;
     }
 }

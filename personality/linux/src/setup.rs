@@ -225,12 +225,12 @@ impl Setup {
         }
         if key == b"source" {
             return match (value, &self.source) {
-                (Value::Text(_), Some(_)) => self.refuse(&[b"VFS: Multiple sources"]),
+                (Value::Text(_), Some(_)) => self.refuse(&[b"Multiple sources"]),
                 (Value::Text(text), None) => {
                     self.source = Some(text.to_vec());
                     Ok(())
                 }
-                _ => self.refuse(&[b"VFS: Non-string source"]),
+                _ => self.refuse(&[b"Non-string source"]),
             };
         }
         // (A comma would make two of it.)

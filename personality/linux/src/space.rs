@@ -387,6 +387,16 @@ pub fn whole(number: u32, path: &[u8]) -> Option<Vec<u8>> {
 
 // What changes it.
 
+/// EPERM: the process has no power in the user name space that its mount name space was made in.
+pub fn may_change() -> Result<()> {
+    // No mount has this number: `proc` says whether it would be looked for.
+    let words = [proc::SPACE_MOUNT, 0, 0, 0, u64::MAX];
+    match Request::new(&words).call(linux_slot::PROC) {
+        Ok(_) | Err(EINVAL) => Ok(()),
+        Err(errno) => Err(errno),
+    }
+}
+
 /// A number that no other mount has.
 pub fn number() -> Result<u32> {
     let words = Request::new(&[proc::SPACE_MOUNT, 0, 0, 0, 0]).call(linux_slot::PROC)?;

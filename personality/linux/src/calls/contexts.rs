@@ -237,6 +237,7 @@ fn file_system(setup: &Setup) -> FileSystem<'_> {
 fn create(file: &OpenFile) -> Result<u64> {
     change(file, |setup| {
         setup.must_be(Phase::Parameters)?;
+        privileged()?;
         let (asked, needs_source) = (file_system(setup), is_on_disk(&setup.kind));
         let missing = needs_source && setup.source.is_none();
         let made = match space::is_private() {
@@ -371,13 +372,11 @@ pub fn change_flags(file: &OpenFile, how: &Change) -> Result<()> {
 
 /// read(2): a message, or ENODATA.
 pub fn read(file: &OpenFile, range: UserRange) -> Result<u64> {
-    let message = change(file, |setup| match setup.log.is_empty() {
-        true => Err(ENODATA),
-        false => Ok(setup.log.remove(0)),
+    let message = change(file, |setup| match setup.log.first() {
+        None => Err(ENODATA),
+        Some(first) if first.len() as u64 > range.len() => Err(EMSGSIZE),
+        Some(_) => Ok(setup.log.remove(0)),
     })?;
-    if message.len() as u64 > range.len() {
-        return Err(EMSGSIZE);
-    }
     user::write_bytes(range.base(), &message)?;
     Ok(message.len() as u64)
 }

@@ -476,7 +476,8 @@ fn offset(argument: u64) -> Result<u64> {
 
 /// What has no positions is refused before anything else is looked at.
 fn positioned(file: &OpenFile) -> Result<()> {
-    match is_pipe(file) || file.is(event_kind::SIGNALS | event_kind::NOTICES) {
+    match is_pipe(file) || file.is(event_kind::SIGNALS | event_kind::NOTICES | event_kind::CONTEXT)
+    {
         true => Err(ESPIPE),
         false => Ok(()),
     }
@@ -713,8 +714,9 @@ pub fn lseek(f: &mut Frame) -> Result<u64> {
     if whence > 4 {
         return Err(EINVAL);
     }
-    // Their position is 0, wherever it is moved. (That of a process has none.)
-    if file.mode & fs::s::IFMT == 0 && !file.is(event_kind::PROCESS) {
+    // Their position is 0, wherever it is moved. (That of a process has none, nor has a context.)
+    let without = event_kind::PROCESS | event_kind::CONTEXT;
+    if file.mode & fs::s::IFMT == 0 && !file.is(without) {
         return Ok(0);
     }
     if let Some(result) = frames::seek(&file, f.arg(1), whence) {

@@ -41,11 +41,15 @@ const NO_FOLLOW: u64 = 8;
 
 /// May the process change its mount name space? (A new user name space alone gives nothing in the one of before.)
 pub fn privileged() -> Result<()> {
-    let elsewhere = user_space::is_inside() && !space::is_private();
-    if process().is_capable(SYS_ADMIN) && !elsewhere {
-        Ok(())
-    } else {
-        Err(EPERM)
+    if !process().is_capable(SYS_ADMIN) {
+        return Err(EPERM);
+    }
+    if !user_space::is_inside() {
+        return Ok(());
+    }
+    match space::is_private() {
+        true => space::may_change(),
+        false => Err(EPERM),
     }
 }
 

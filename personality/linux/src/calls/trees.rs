@@ -163,11 +163,14 @@ pub fn move_mount(f: &mut Frame) -> Result<u64> {
     if is(how::SET_GROUP) {
         return Err(EINVAL);
     }
-    if from.is(event_kind::CONTEXT) {
-        return contexts::put(&from, &to);
-    }
-    if from.is(event_kind::TREE) && !space::is_private() {
-        return mounts::put(&from, &to);
+    // Of these move_mount makes a mount.
+    let (new, tree) = (from.is(event_kind::CONTEXT), from.is(event_kind::TREE));
+    if new || tree && !space::is_private() {
+        must_be_directory(&to).map_err(|_| EINVAL)?;
+        return match new {
+            true => contexts::put(&from, &to),
+            false => mounts::put(&from, &to),
+        };
     }
     go(&from, &to)
 }
