@@ -55,10 +55,12 @@ pub fn open_tree(f: &mut Frame) -> Result<u64> {
 }
 
 /// The mount that a bind mount would make, without a place.
-fn copy(source: &OpenFile, all: bool) -> Result<Arc<OpenFile>> {
+fn copy(source: &Arc<OpenFile>, all: bool) -> Result<Arc<OpenFile>> {
     if !space::is_private() {
-        must_be_directory(source)?;
-        let mut file = open_rooted(source)?;
+        let mut file = match must_be_directory(source) {
+            Ok(()) => open_rooted(source)?,
+            Err(_) => open_from(source.clone(), b"", o::PATH, 0)?,
+        };
         if let Some(file) = Arc::get_mut(&mut file) {
             file.kind |= event_kind::TREE;
         }
@@ -166,7 +168,11 @@ pub fn move_mount(f: &mut Frame) -> Result<u64> {
     // Of these move_mount makes a mount.
     let (new, tree) = (from.is(event_kind::CONTEXT), from.is(event_kind::TREE));
     if new || tree && !space::is_private() {
-        must_be_directory(&to).map_err(|_| EINVAL)?;
+        let both = must_be_directory(&to).and_then(|()| match new {
+            true => Ok(()),
+            false => must_be_directory(&from),
+        });
+        both.map_err(|_| EINVAL)?;
         return match new {
             true => contexts::put(&from, &to),
             false => mounts::put(&from, &to),
