@@ -6,7 +6,7 @@ use crate::errno::{Errno, Result, EBADF, EINVAL, EMFILE};
 use crate::event::Object;
 use crate::frames::Frames;
 use crate::machine::area::process;
-use crate::machine::gate;
+use crate::machine::{gate, request};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use cairn_idl::proc::{FILE_CLOEXEC, FILE_SLOT};
@@ -61,6 +61,8 @@ pub struct Signals {
     slot: AtomicU32,
     /// The same for the breaks of a lease.
     lease: AtomicU32,
+    /// The same for what changes in a directory (F_NOTIFY), for this process alone.
+    notifier: AtomicU32,
 }
 
 impl Signals {
@@ -71,6 +73,7 @@ impl Signals {
             on: AtomicBool::new(self.on.load(Ordering::Relaxed)),
             slot: AtomicU32::new(self.slot()),
             lease: AtomicU32::new(self.lease()),
+            notifier: AtomicU32::new(0),
         }
     }
 
@@ -80,6 +83,32 @@ impl Signals {
 
     pub fn set_lease(&self, slot: u32) {
         replace_signaller(&self.lease, slot);
+    }
+
+    pub fn notifier(&self) -> u32 {
+        self.notifier.load(Ordering::Relaxed)
+    }
+
+    pub fn set_notifier(&self, slot: u32) {
+        replace_signaller(&self.notifier, slot);
+    }
+
+    /// It tells of nothing any more, whoever else still has its portal.
+    pub fn end_notifier(&self) {
+        let slot = self.notifier();
+        if slot != 0 {
+            let words = [cairn_idl::event::UNMARK, 2, 0, 0, 0, 0, 0, 0];
+            let _ = request::exchange(slot, words);
+            self.set_notifier(0);
+        }
+    }
+
+    /// It is the parent's.
+    pub fn leave_notifier(&self) {
+        if self.notifier() != 0 {
+            self.notifier.store(0, Ordering::Relaxed);
+            process().signallers_closed.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     pub fn slot(&self) -> u32 {
@@ -195,6 +224,7 @@ impl Drop for OpenFile {
     fn drop(&mut self) {
         self.signals.set_slot(0);
         self.signals.set_lease(0);
+        self.signals.end_notifier();
         let slot = self.slot();
         if slot != NO_SLOT {
             gate::close(slot);

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use cairn_abi::Id;
 use cairn_idl::errno::{EEXIST, EINVAL, EMFILE, ENOMEM, ENOSPC, EPERM, ESTALE};
 use cairn_idl::event::{
-    happened, mark, ALL_EVENTS, EVENTS_SHIFT, MARKS_MAX, NOTICES_MAX, QUEUES_MAX,
+    changes, happened, mark, ALL_EVENTS, EVENTS_SHIFT, MARKS_MAX, NOTICES_MAX, QUEUES_MAX,
 };
 use cairn_resmgr::chains::Chains;
 use cairn_resmgr::table::Table;
@@ -20,6 +20,9 @@ const CHUNK: usize = 4096;
 /// Room that is kept in each chunk for the word that notices were lost.
 const RESERVED: usize = HEAD;
 const Q_OVERFLOW: u32 = 0x4000;
+/// IN_MOVED_FROM, IN_MOVED_TO.
+const MOVED_FROM: u64 = 0x40;
+const MOVED_TO: u64 = 0x80;
 /// What is charged for a mark and a queue: itself and its places in the indexes.
 const MARK_COST: usize = size_of::<Mark>() + 64;
 const QUEUE_COST: usize = size_of::<Queue>() + 16;
@@ -36,6 +39,9 @@ struct Mark {
     server: Id,
     inode: u64,
     watch: u32,
+    /// Of a notifier's: what it wants to hear of, and the cookie of the name that went last.
+    changes: u64,
+    cookie: u32,
 }
 
 struct Queue {
@@ -53,6 +59,8 @@ struct Queue {
     /// Notices were lost, and that has not been read yet; there was not even a chunk to say so.
     overflowed: bool,
     bare: bool,
+    /// A notifier's signaller.
+    signaller: Option<u32>,
 }
 
 /// What a user has.
@@ -111,16 +119,18 @@ impl Queues {
         }
     }
 
-    pub fn add(&mut self, cx: &mut Context) -> Result<u32, i64> {
+    /// A new queue, or (with its signaller) a notifier.
+    pub fn add(&mut self, cx: &mut Context, signaller: Option<u32>) -> Result<u32, i64> {
+        let counts = usize::from(signaller.is_none());
         let (uid, payer) = (cx.uid(), cx.payer());
         if !self.queues.reserve(1) {
             return Err(ENOMEM);
         }
         let user = self.user(uid)?;
-        let many = user.queues >= QUEUES_MAX;
-        user.queues += 1;
+        let many = counts != 0 && user.queues >= QUEUES_MAX;
+        user.queues += counts;
         if many || cx.charge(payer, QUEUE_COST).is_err() {
-            self.forget(uid, 1, 0);
+            self.forget(uid, counts, 0);
             return Err(if many { EMFILE } else { ENOMEM });
         }
         let queue = Queue {
@@ -134,19 +144,29 @@ impl Queues {
             records: 0,
             overflowed: false,
             bare: false,
+            signaller,
         };
         self.queues.insert(queue).ok_or(ENOMEM)
     }
 
-    /// The queue is closed: its marks go with it, and their servers hear so when they have something to tell.
+    /// The queue is closed: its marks go with it.
     pub fn remove(&mut self, cx: &mut Context, queue: u32) {
+        self.end_marks(cx, queue);
+        if let Some(gone) = self.queues.remove(queue) {
+            cx.refund(gone.payer, QUEUE_COST + gone.chunks.len() * CHUNK);
+            self.forget(gone.uid, gone.signaller.is_none().into(), 0);
+        }
+    }
+
+    /// All marks go. Their servers hear so when they have something to tell.
+    pub fn end_marks(&mut self, cx: &mut Context, queue: u32) {
         while let Some(at) = self.of_queue.first(u64::from(queue)) {
             self.drop_mark(cx, at);
         }
-        if let Some(gone) = self.queues.remove(queue) {
-            cx.refund(gone.payer, QUEUE_COST + gone.chunks.len() * CHUNK);
-            self.forget(gone.uid, 1, 0);
-        }
+    }
+
+    pub fn signaller(&self, queue: u32) -> Option<u32> {
+        self.queues.get(queue)?.signaller
     }
 
     /// How many marks and queues there are.
@@ -155,12 +175,27 @@ impl Queues {
     }
 
     /// A new mark: its number.
-    pub fn mark(&mut self, cx: &mut Context, queue: u32, events: u64) -> Result<u64, i64> {
+    pub fn mark(
+        &mut self,
+        cx: &mut Context,
+        queue: u32,
+        (events, changes): (u64, u64),
+    ) -> Result<u64, i64> {
         const FLAGS: u64 = mark::EXCL_UNLINK | mark::CREATE | mark::ADD | mark::ONESHOT;
-        if events & !(ALL_EVENTS | FLAGS) != 0 {
+        let &Queue {
+            uid,
+            payer,
+            signaller,
+            ..
+        } = self.queues.get(queue).ok_or(EINVAL)?;
+        let (known, changes) = match signaller {
+            None => (ALL_EVENTS | FLAGS, 0),
+            Some(_) => (mark::ADD | mark::ONESHOT, changes),
+        };
+        if events & !known != 0 {
             return Err(EINVAL);
         }
-        let Queue { uid, payer, .. } = *self.queues.get(queue).ok_or(EINVAL)?;
+        let events = events | events_of(changes);
         let user = self.user(uid)?;
         if user.marks >= MARKS_MAX {
             return Err(ENOSPC);
@@ -183,6 +218,8 @@ impl Queues {
             server: 0,
             inode: 0,
             watch: 0,
+            changes,
+            cookie: 0,
         };
         let at = self.marks.insert(new).ok_or(ENOMEM)?;
         let places = count.max(at as usize + 1);
@@ -257,17 +294,25 @@ impl Queues {
             return Err(EPERM);
         }
         let (queue, mut events, server) = (new.queue, new.events, cx.request.sender);
+        let mut changes = new.changes;
         let key = file_key(queue, server, inode);
         let same = |other: &u32| {
             let other = self.marks.get(*other);
             other.is_some_and(|m| (m.queue, m.server, m.inode) == (queue, server, inode))
         };
         let old = self.by_file.all(key).find(same);
+        let notifies = self.signaller(queue).is_some();
         let watch = match old.and_then(|old| self.marks.get(old)) {
             Some(_) if events & mark::CREATE != 0 => return Err(EEXIST),
             Some(old) => {
                 if events & mark::ADD != 0 {
-                    events |= old.events;
+                    // Of a notifier's marks one that stays makes all stay.
+                    let once = match notifies {
+                        true => events & old.events & mark::ONESHOT,
+                        false => mark::ONESHOT,
+                    };
+                    events = (events | old.events) & (!mark::ONESHOT | once);
+                    changes |= old.changes;
                 }
                 old.watch
             }
@@ -283,12 +328,13 @@ impl Queues {
         }
         let new = self.marks.get_mut(at).ok_or(ESTALE)?;
         (new.server, new.inode, new.watch, new.events) = (server, inode, watch, events);
+        new.changes = changes;
         self.by_watch.insert(at, watch_key(queue, watch));
         self.by_file.insert(at, key);
         Ok(i64::from(watch) | ((events & ALL_EVENTS) << EVENTS_SHIFT) as i64)
     }
 
-    /// NOTICE: the queue in which there is something new, if there is.
+    /// NOTICE: the queue in which there is something new, or the notifier that is to signal, if there is.
     pub fn notice(
         &mut self,
         cx: &mut Context,
@@ -307,6 +353,9 @@ impl Queues {
             return Ok(None);
         }
         let cookie = (what >> 32) as u32;
+        if self.signaller(queue).is_some() {
+            return Ok(self.notify(cx, at, bits, cookie).then_some(queue));
+        }
         self.put(cx, queue, (watch, bits as u32, cookie), name);
         let once = events & mark::ONESHOT != 0 && bits & happened::IGNORED == 0;
         if once {
@@ -316,6 +365,25 @@ impl Queues {
             self.drop_mark(cx, at);
         }
         Ok(Some(queue))
+    }
+
+    /// A notifier's mark hears of this: is it to signal?
+    fn notify(&mut self, cx: &mut Context, at: u32, bits: u64, cookie: u32) -> bool {
+        let Some(mark) = self.marks.get_mut(at) else {
+            return false;
+        };
+        // A name that comes with the cookie of one that went before stayed in the directory.
+        let stays = bits & MOVED_TO != 0 && cookie == mark.cookie;
+        if bits & MOVED_FROM != 0 {
+            mark.cookie = cookie;
+        }
+        let plain = events_of(mark.changes & !changes::RENAME) & bits != 0;
+        let signals = plain || stays && mark.changes & changes::RENAME != 0;
+        let once = signals && mark.events & mark::ONESHOT != 0;
+        if once || bits & happened::IGNORED != 0 {
+            self.drop_mark(cx, at);
+        }
+        signals
     }
 
     fn put(&mut self, cx: &mut Context, queue: u32, record: (u32, u32, u32), name: &[u8]) {
@@ -345,6 +413,20 @@ impl Queues {
             }
         }
     }
+}
+
+/// The events by which one hears of such changes of a directory.
+fn events_of(wanted: u64) -> u64 {
+    let events = [
+        (changes::ACCESS, 1),
+        (changes::MODIFY, 2),
+        (changes::ATTRIB, 4),
+        (changes::CREATE, 0x100 | MOVED_TO),
+        (changes::DELETE, 0x200 | MOVED_FROM),
+        (changes::RENAME, MOVED_FROM | MOVED_TO),
+    ];
+    let its = events.iter().filter(|(change, _)| wanted & change != 0);
+    its.fold(0, |all, (_, events)| all | events)
 }
 
 fn record((watch, bits, cookie): (u32, u32, u32), length: usize) -> [u8; HEAD] {

@@ -318,7 +318,10 @@ impl Events {
         }
         match self.queues.notice(cx, &words, name) {
             Ok(Some(queue)) => {
-                cx.wake(key(Node::Queue(queue)));
+                match self.queues.signaller(queue) {
+                    Some(signaller) => self.signallers.notified(cx, signaller),
+                    None => cx.wake(key(Node::Queue(queue))),
+                }
                 // The mark may have gone by this.
                 match self.queues.is_there(words[1]) {
                     true => 0,
@@ -638,7 +641,12 @@ impl Server for Events {
                 let tellers = gone.waiting.len() * TELLER_COST;
                 cx.refund(gone.payer, SIGNALS_COST + tellers);
             }
-            Node::Queue(index) => self.queues.remove(cx, index),
+            Node::Queue(index) => {
+                if let Some(signaller) = self.queues.signaller(index) {
+                    self.signallers.remove(cx, signaller);
+                }
+                self.queues.remove(cx, index)
+            }
             Node::Process(index) => self.lives.close(cx, index),
             Node::Context(index) => self.contexts.remove(cx, index),
         }
@@ -753,16 +761,20 @@ impl Server for Events {
             }
             (event::QUEUE, Node::Root(_)) => {
                 handles.room(cx, 1)?;
-                let queue = self.queues.add(cx).map_err(Failure::Errno)?;
+                let queue = self.queues.add(cx, None).map_err(Failure::Errno)?;
                 Events::make(cx, Node::Queue(queue), first, handles)
             }
             (event::MARK, Node::Queue(queue)) => {
-                let number = self.queues.mark(cx, queue, first);
+                let number = self.queues.mark(cx, queue, (first, second));
                 Ok(Reply::new(&[0, number.map_err(Failure::Errno)?]))
             }
             (event::UNMARK, Node::Queue(queue)) => {
                 let gone = match first {
                     0 => self.queues.take_back(cx, queue, second),
+                    2 => {
+                        self.queues.end_marks(cx, queue);
+                        Ok(())
+                    }
                     _ => self.queues.end_watch(cx, queue, second),
                 };
                 cx.wake(key(node));
@@ -783,6 +795,23 @@ impl Server for Events {
                 let nonblocking = handle.is_some_and(|handle| handle.flags & o::NONBLOCK != 0);
                 Ok(Reply::new(&[0, self.lives.life(index), nonblocking as u64]))
             }
+            (event::NOTIFIER, Node::Root(_)) => {
+                handles.room(cx, 1)?;
+                let signaller = self.signallers.add(cx)?;
+                let queue = self.queues.add(cx, Some(signaller));
+                let queue = queue.map_err(|number| {
+                    self.signallers.remove(cx, signaller);
+                    Failure::Errno(number)
+                })?;
+                Events::make(cx, Node::Queue(queue), 0, handles)
+            }
+            (event::NOTIFIER_OWNER, Node::Queue(queue)) => {
+                let signaller = self.queues.signaller(queue);
+                let at = signaller.ok_or(Failure::Errno(EINVAL))?;
+                let changed = self.signallers.change(at, first, second);
+                changed.map_err(Failure::Errno)?;
+                Ok(Reply::result(0))
+            }
             (event::CONTEXT, Node::Root(_)) => {
                 handles.room(cx, 1)?;
                 let index = self.contexts.add(cx).map_err(Failure::Errno)?;
@@ -799,7 +828,7 @@ impl Server for Events {
                 let version = self.contexts.set(cx, index, second);
                 Ok(Reply::new(&[0, version.map_err(Failure::Errno)?]))
             }
-            (event::SET..=event::SIGNALLER | event::CONTEXT | event::CONTEXT_TEXT, _) => {
+            (event::SET..=event::SIGNALLER | event::CONTEXT..=event::NOTIFIER_OWNER, _) => {
                 fail(EINVAL)
             }
             _ => fail(ENOSYS),

@@ -35,6 +35,26 @@ struct Signaller {
 /// What is charged for one: itself and its place.
 const COST: usize = size_of::<Signaller>() + 16;
 
+impl Signaller {
+    /// The signal for what is ready.
+    fn send(&self, cx: &mut Context, bits: u64) {
+        let is = |(bit, ..): &&(u64, u64, u64)| bits & bit != 0;
+        let (_, code, band) = CODES.iter().find(is).copied().unwrap_or((0, KERNEL, 0));
+        let Signaller {
+            domain,
+            life,
+            signal,
+            owner,
+            descriptor,
+            ..
+        } = *self;
+        let _ = cx.transport.signal_owner(match signal {
+            0 => [life, domain.into(), SIGIO, KERNEL, 0, 0, owner],
+            _ => [life, domain.into(), signal, code, descriptor, band, owner],
+        });
+    }
+}
+
 #[derive(Default)]
 pub struct Signallers(Table<Signaller>);
 
@@ -75,6 +95,23 @@ impl Signallers {
         }
     }
 
+    /// Signal and owner are others from now on.
+    pub fn change(&mut self, at: u32, signal: u64, owner: u64) -> Result<(), i64> {
+        if signal > SIGNALS || Owner::from_word(owner >> OWNER_SHIFT).is_none() {
+            return Err(EINVAL);
+        }
+        let signaller = self.0.get_mut(at).ok_or(EINVAL)?;
+        (signaller.signal, signaller.owner) = (signal, owner);
+        Ok(())
+    }
+
+    /// Something happened in a directory.
+    pub fn notified(&self, cx: &mut Context, at: u32) {
+        if let Some(signaller) = self.0.get(at) {
+            signaller.send(cx, poll::MSG);
+        }
+    }
+
     /// The file was told of; there is this event, or none.
     pub fn told(&mut self, cx: &mut Context, at: u32, event: Option<Event>) {
         let Some(signaller) = self.0.get_mut(at) else {
@@ -89,20 +126,7 @@ impl Signallers {
             (bits, true) if bits & poll::ERR != 0 => poll::OUT,
             (bits, _) => bits,
         };
-        let is = |(bit, ..): &&(u64, u64, u64)| bits & bit != 0;
-        let (_, code, band) = CODES.iter().find(is).copied().unwrap_or((0, KERNEL, 0));
-        let Signaller {
-            domain,
-            life,
-            signal,
-            owner,
-            descriptor,
-            ..
-        } = *signaller;
-        let _ = cx.transport.signal_owner(match signal {
-            0 => [life, domain.into(), SIGIO, KERNEL, 0, 0, owner],
-            _ => [life, domain.into(), signal, code, descriptor, band, owner],
-        });
+        signaller.send(cx, bits);
     }
 
     #[cfg(test)]

@@ -927,3 +927,63 @@ fn a_context_is_a_text_that_its_holders_change() {
     b.close(context);
     assert_eq!((b.manager.usage(1000).0, b.server.contexts.count()), (0, 0));
 }
+
+#[test]
+fn a_notifier_signals_what_changes_in_a_directory() {
+    use event::changes;
+    let mut b = bench();
+    b.label = cairn_idl::label::make(1000, 1000);
+    let owner = 1 << 32 | 77;
+    let empty = b.manager.usage(1000).0;
+    let notifier = make(&mut b, &[event::NOTIFIER, 40, owner, 5]);
+    let add = |b: &mut Bench<Events>, changes, flags| {
+        let words = [event::MARK, event::mark::ADD | flags, changes];
+        let number = b.call(notifier, &words, b"", 0).unwrap().words[1];
+        assert!(marked(b, number, 9) > 0);
+        number
+    };
+    let signals = |b: &mut Bench<Events>| core::mem::take(&mut b.fake.signalled).len();
+    let once = event::mark::ONESHOT;
+    let number = add(&mut b, changes::CREATE, once);
+    assert_eq!(notice(&mut b, number, 2, b"f"), 0);
+    assert_eq!(signals(&mut b), 0);
+    assert_eq!(notice(&mut b, number, 0x100, b"f"), -ESTALE);
+    let sent = [5000, ME as u64, 40, 3, 5, 0x441, owner];
+    assert_eq!(core::mem::take(&mut b.fake.signalled), [sent]);
+    assert_eq!(notice(&mut b, number, 0x100, b"f"), -ESTALE);
+    // A rename within: the same cookie goes and comes. What is asked for later is added.
+    add(&mut b, changes::RENAME, 0);
+    let number = add(&mut b, changes::MODIFY, once);
+    for (events, count) in [
+        (0x40 | 7 << 32, 0),
+        (0x80 | 7 << 32, 1),
+        (0x40 | 8 << 32, 0),
+        (0x80 | 9 << 32, 0),
+        (2, 1),
+        (2, 1),
+        (1, 0),
+    ] {
+        assert_eq!(notice(&mut b, number, events, b"f"), 0);
+        assert_eq!(signals(&mut b), count, "{events:#x}");
+    }
+    let words = [event::NOTIFIER_OWNER, 41, owner];
+    assert_eq!(b.result(notifier, &words, b""), 0);
+    notice(&mut b, number, 2, b"f");
+    assert_eq!(core::mem::take(&mut b.fake.signalled)[0][2], 41);
+    assert_eq!(
+        b.result(notifier, &[event::NOTIFIER_OWNER, 65], b""),
+        -EINVAL
+    );
+    let words = [event::MARK, 1, changes::ACCESS];
+    assert_eq!(b.result(notifier, &words, b""), -EINVAL);
+    // Its marks end with it, or before.
+    assert_eq!(b.result(notifier, &[event::UNMARK, 2], b""), 0);
+    assert_eq!(notice(&mut b, number, 2, b"f"), -ESTALE);
+    assert!(b.manager.usage(1000).0 > empty);
+    b.close(notifier);
+    assert_eq!(b.manager.usage(1000).0, empty);
+    assert_eq!(
+        (b.server.signallers.len(), b.server.queues.counts()),
+        (0, (0, 0))
+    );
+}

@@ -1,7 +1,7 @@
 //! Descriptors: close, dup, fcntl.
 
 use super::io::{file, usable};
-use super::{leases, locks, mqueue, owners};
+use super::{leases, locks, mqueue, notifiers, owners};
 use crate::descriptors::{event_kind, number, OpenFile};
 use crate::errno::{Result, EBADF, EINVAL, ENOTTY, EPERM};
 use crate::machine::area::{process, Frame};
@@ -100,6 +100,7 @@ mod command {
     pub const DUPFD_CLOEXEC: u64 = 1030;
     pub const SETLEASE: u64 = 1024;
     pub const GETLEASE: u64 = 1025;
+    pub const NOTIFY: u64 = 1026;
     pub const ADD_SEALS: u64 = 1033;
     pub const GET_SEALS: u64 = 1034;
     pub use cairn_idl::fs::{GET_PIPE_SIZE as GETPIPE_SZ, SET_PIPE_SIZE as SETPIPE_SZ};
@@ -156,6 +157,7 @@ pub fn fcntl(f: &mut Frame) -> Result<u64> {
         }
         command::SETLEASE => leases::set(fd, &file, argument),
         command::GETLEASE => leases::get(&file),
+        command::NOTIFY => notifiers::notify(fd, &file, argument),
         command::ADD_SEALS if argument > u64::from(u32::MAX) => Err(EINVAL),
         command::ADD_SEALS => ask_seals(&file, fs::ADD_SEALS, argument),
         command::GET_SEALS => ask_seals(&file, fs::GET_SEALS, 0),

@@ -505,6 +505,8 @@ fn new_identity(pid: u32, parent: u32, shared: bool) {
     state.files.belongs_to(pid);
     state.queue = Queue::default();
     if !shared {
+        let files = state.files.files();
+        files.for_each(|(_, entry)| entry.file.signals.leave_notifier());
         frames::forget(state.files.files().map(|(_, entry)| &entry.file), true);
     }
     drop(state);

@@ -29,6 +29,7 @@ pub mod mounts;
 pub mod mqueue;
 pub mod names;
 pub mod notices;
+pub mod notifiers;
 pub mod open;
 pub mod others;
 pub mod owners;

@@ -95,6 +95,7 @@ pub fn set_async(fd: u64, file: &OpenFile, on: bool) -> Result<u64> {
 /// From now on the signals are as the file says.
 pub fn begin(fd: u64, file: &OpenFile) -> Result<u64> {
     super::leases::owner_changed(fd, file)?;
+    super::notifiers::owner_changed(file)?;
     let signals = &file.signals;
     let owner = signals.owner.load(Ordering::Relaxed);
     if !signals.on.load(Ordering::Relaxed) || owner == 0 {
