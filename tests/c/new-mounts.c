@@ -1,4 +1,4 @@
-/* fsopen, fsconfig, fsmount, fspick, open_tree, move_mount, mount_setattr: mounts by descriptors. Errors in their order; a mount without a place lives as long as its descriptor; who has no privilege makes none. */
+/* fsopen, fsconfig, fsmount, fspick, open_tree, move_mount, mount_setattr: mounts by descriptors. Errors in their order; a mount without a place lives as long as its descriptor; who has no privilege makes none. cairn-test: cores=2 */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -278,6 +278,54 @@ static void passed(void) {
     wait(NULL), close(mount), close(context), close(pair[0]), close(pair[1]);
 }
 
+/* Below another root, with another thread's child, and after exec with the descriptor of a context. */
+static void in_chroot(void) {
+    int before = new_tmpfs(0);
+    put(before, "file", "from outside");
+    mkdir("/tmp/nm/root", 0755), tell("chroot", chroot("/tmp/nm")), chdir("/");
+    tell("mounted", onto(before, "/one")), show(AT_FDCWD, "/one/file"), show(AT_FDCWD, "/one/../plain");
+    int fd = opened("tmpfs", 0), copy = tell("a copy", tree(AT_FDCWD, "/one", CLONE));
+    tell("create", set(fd, CREATE, NULL, NULL, 0));
+    int mount = fsmounted(fd, 0, 0);
+    tell("and mounted", onto(mount, "/two")), tell("a file", put(AT_FDCWD, "/two/file", "two")), tell("moved", moved(AT_FDCWD, "/two", AT_FDCWD, "/root", 0)), show(AT_FDCWD, "/root/file"), show(AT_FDCWD, "/two/file");
+    tell("the copy", onto(copy, "/two")), show(AT_FDCWD, "/two/file");
+    tell("read only", attributes(AT_FDCWD, "/root", 0, 1, 0, 0)), tell("write", put(AT_FDCWD, "/root/file", "x")), tell("the root", attributes(AT_FDCWD, "/", 0, 1, 0, 0)), tell("fspick", picked(AT_FDCWD, "/one", 0) < 0 ? -1 : 0), tell("fspick of the root", picked(AT_FDCWD, "/", 0));
+    tell("umount", umount2("/root", MNT_DETACH)), tell("umount", umount2("/two", MNT_DETACH)), tell("umount", umount2("/one", MNT_DETACH));
+    rmdir("/root");
+}
+
+static void vforked(void) {
+    int mount = new_tmpfs(0), status;
+    put(mount, "file", "kept");
+    pid_t pid = vfork();
+    if (pid == 0) close(mount), _exit(0);
+    waitpid(pid, &status, 0), show(mount, "file");
+    int two = dup(mount);
+    close(mount), show(two, "file"), tell("a working directory", fchdir(two)), close(two), show(AT_FDCWD, "file");
+    tell("make there", mkdir("d", 0755)), tell("step", chdir("d")), show(AT_FDCWD, "../file"), show(AT_FDCWD, "../../file"), chdir("/");
+}
+
+/* Killed at any moment. */
+static void dying(void) {
+    for (int n = 0; n < 60; n++) {
+        fflush(stdout);
+        pid_t pid = fork();
+        if (pid == 0) {
+            for (;;) {
+                int mount = new_tmpfs(0), copy = tree(AT_FDCWD, "/tmp/nm", CLONE | RECURSIVE);
+                onto(mount, "/tmp/nm/one"), onto(mount, "/tmp/nm/two"), attributes(AT_FDCWD, "/tmp/nm/two", 0, 2, 0, 0), onto(copy, "/tmp/nm/one");
+                umount2("/tmp/nm/one", MNT_DETACH), umount2("/tmp/nm/two", MNT_DETACH), close(mount), close(copy);
+            }
+        }
+        usleep(n * 173 % 5000), kill(pid, SIGKILL), waitpid(pid, NULL, 0);
+        while (!umount2("/tmp/nm/one", MNT_DETACH)) {}
+        while (!umount2("/tmp/nm/two", MNT_DETACH)) {}
+    }
+    mounts("/tmp/nm");
+    int mount = new_tmpfs(0);
+    tell("and again", onto(mount, "/tmp/nm/one")), umount2("/tmp/nm/one", MNT_DETACH), close(mount);
+}
+
 static unsigned long long free_memory(void) {
     char line[128];
     unsigned long long kilobytes = 0;
@@ -356,7 +404,7 @@ static void inherited(void) {
 }
 
 static void all(void) {
-    puts("-- contexts"), contexts(), puts("-- lives"), lives(), puts("-- trees"), trees(), puts("-- flags"), flags(), puts("-- passed"), passed(), puts("-- many"), many(), puts("-- a user"), inherited();
+    puts("-- contexts"), contexts(), puts("-- lives"), lives(), puts("-- trees"), trees(), puts("-- flags"), flags(), puts("-- passed"), passed(), puts("-- many"), many(), puts("-- a chroot"), in_child(in_chroot, 0), puts("-- vfork"), vforked(), puts("-- dying"), dying(), puts("-- a user"), inherited();
 }
 
 /* In the name space that the system began with. */

@@ -80,7 +80,9 @@ impl Asked {
         let options = text(f.arg(4))?.unwrap_or_default();
         let mut target = UserString::empty();
         target.fill(f.arg(1))?;
-        let target = open_file(AT_FDCWD, target.as_bytes(), fs::o::PATH, 0)?;
+        let name = target.as_bytes();
+        let open = || open_file(AT_FDCWD, name, fs::o::PATH, 0);
+        let target = spaces::open_place(AT_FDCWD, name, open)?;
         privileged()?;
         let mut flags = f.arg(3);
         if flags & MAGIC_MASK == MAGIC {
@@ -414,7 +416,8 @@ pub fn umount2(f: &mut Frame) -> Result<u64> {
         0 => fs::o::PATH,
         _ => fs::o::PATH | fs::o::NOFOLLOW,
     };
-    let node = open_file(AT_FDCWD, target.as_bytes(), node, 0)?;
+    let open = || open_file(AT_FDCWD, target.as_bytes(), node, 0);
+    let node = spaces::open_place(AT_FDCWD, target.as_bytes(), open)?;
     privileged()?;
     // Nothing expires.
     if flags & EXPIRE != 0 {

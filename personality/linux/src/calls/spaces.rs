@@ -461,6 +461,48 @@ pub fn folder_of(place: &[u8]) -> Result<(Arc<OpenFile>, Vec<u8>)> {
     Ok((folder, name.to_vec()))
 }
 
+/// Open a place where something is to be mounted or unmounted. Who was killed while it did so may have left a handle there that no name leads to, or a name that leads nowhere: that goes first.
+pub fn open_place(
+    dirfd: i32,
+    name: &[u8],
+    open: impl Fn() -> Result<Arc<OpenFile>>,
+) -> Result<Arc<OpenFile>> {
+    match open() {
+        Err(ENOENT | EINVAL) if space::is_private() && !name.is_empty() => {
+            let _ = clear(dirfd, name);
+            open()
+        }
+        opened => opened,
+    }
+}
+
+fn clear(dirfd: i32, name: &[u8]) -> Result<()> {
+    let end = name.iter().rposition(|byte| *byte != b'/').ok_or(ENOENT)?;
+    let name = &name[..=end];
+    let (above, name) = match name.iter().rposition(|byte| *byte == b'/') {
+        Some(slash) => name.split_at(slash + 1),
+        None => (&b"."[..], name),
+    };
+    let folder = open_directory(dirfd, above)?;
+    path::make_room()?;
+    let request = Request::new(&[cairn_idl::fs::MOUNTED]).out(name).brings(1);
+    match request.call(folder.slot()) {
+        Ok(words) => match trees::numbered(trees::root_of(&space::handle(&words))?) {
+            Some(_) => Ok(()),
+            None => space::cover(folder.slot(), name, None),
+        },
+        Err(EINVAL) => {
+            let place = [&place_of(&folder)?, &b"/"[..], name].concat();
+            let number = find(&place).ok_or(ENOENT)?.number;
+            let words = [proc::SPACE_UNMOUNT, number.into()];
+            Request::new(&words).call(linux_slot::PROC)?;
+            space::is_private();
+            Ok(())
+        }
+        Err(errno) => Err(errno),
+    }
+}
+
 /// A mount's handle at its place.
 pub fn add(new: &Fresh, place: &[u8]) -> Result<u64> {
     if place.is_empty() {

@@ -13,7 +13,7 @@ use crate::descriptors::{event_kind, OpenFile};
 use crate::errno::{Result, E2BIG, EBADF, EINVAL, ELOOP, ENAMETOOLONG, ENOENT, ENOMEM};
 use crate::machine::area::{process, Frame};
 use crate::machine::request::Request;
-use crate::machine::user;
+use crate::machine::user::{self, UserString};
 use crate::path::{self, make_room};
 use crate::space::{self, below, Mount};
 use alloc::sync::Arc;
@@ -160,7 +160,12 @@ pub fn move_mount(f: &mut Frame) -> Result<u64> {
     let from = (is(how::OLD_SYMLINKS), is(how::OLD_EMPTY));
     let from = named(f.arg(0) as i32, f.arg(1), from.0, from.1)?;
     let to = (is(how::NEW_SYMLINKS), is(how::NEW_EMPTY));
-    let to = named(f.arg(2) as i32, f.arg(3), to.0, to.1)?;
+    let mut name = UserString::empty();
+    name.fill(f.arg(3))?;
+    let dirfd = f.arg(2) as i32;
+    let to = spaces::open_place(dirfd, name.as_bytes(), || {
+        named(dirfd, f.arg(3), to.0, to.1)
+    })?;
     // Mounts of the same group would be shared ones, which there are not.
     if is(how::SET_GROUP) {
         return Err(EINVAL);
@@ -214,10 +219,13 @@ fn shift(mount: &Mount, place: &[u8]) -> Result<u64> {
     space::cover(new.slot(), &new_name, Some(handle))?;
     let words = [proc::SPACE_MOUNT, place.len() as u64, 0, 0];
     let words = [&words[..], &[mount.number.into()]].concat();
-    let gone = space::cover(old.slot(), &old_name, None).and_then(|()| {
-        let named = Request::new(&words).out(place).call(linux_slot::PROC);
-        named.map(|_| ()).inspect_err(|_| {
-            let _ = space::cover(old.slot(), &old_name, Some(handle));
+    // Named first: who is killed between leaves it at both places, and no name that leads nowhere.
+    let named = Request::new(&words).out(place).call(linux_slot::PROC);
+    let gone = named.and_then(|_| {
+        space::cover(old.slot(), &old_name, None).inspect_err(|_| {
+            let words = [proc::SPACE_MOUNT, mount.name.len() as u64, 0, 0];
+            let words = [&words[..], &[mount.number.into()]].concat();
+            let _ = Request::new(&words).out(&mount.name).call(linux_slot::PROC);
         })
     });
     if let Err(errno) = gone {
