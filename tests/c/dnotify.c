@@ -1,4 +1,5 @@
-/* F_NOTIFY: signals of what changes in a directory: which changes, once or again and again, with which signal, until when; also of an ordinary user. cairn-test: disk=32M */
+/* F_NOTIFY: signals of what changes in a directory: which changes, once or again and again, with which signal, until when; also of an ordinary user.
+ * cairn-test: disk=32M */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -49,25 +50,31 @@ static void all(const char *folder) {
     printf("the owner is %s\n", fcntl(fd, F_GETOWN) == getpid() ? "this process" : "another");
     make("new"), make("new2"), came("created twice");
     tell("create again and again", fcntl(fd, F_NOTIFY, DN_CREATE | DN_MULTISHOT)), tell("by a signal", fcntl(fd, F_SETSIG, number));
-    make("new3"), came("created"), mkdir("d", 0755), came("a folder"), link("file", "link"), came("a link"), symlink("file", "symlink"), came("a symbolic link"), mkfifo("fifo", 0600), came("a FIFO");
+    make("new3"), came("created"), mkdir("d", 0755), came("a folder"), link("file", "link"), came("a link"), symlink("file", "symlink"),
+        came("a symbolic link"), mkfifo("fifo", 0600), came("a FIFO");
     unlink("new3"), came("removed, which was not asked for"), make("sub/deep"), came("deeper"), rename("sub/deep", "up"), came("moved here");
-    tell("also delete", fcntl(fd, F_NOTIFY, DN_DELETE)), make("x"), came("created"), unlink("x"), came("removed"), rmdir("d"), came("a folder"), rename("up", "sub/up"), came("moved away");
+    tell("also delete", fcntl(fd, F_NOTIFY, DN_DELETE)), make("x"), came("created"), unlink("x"), came("removed"), rmdir("d"), came("a folder"),
+        rename("up", "sub/up"), came("moved away");
     tell("no more", fcntl(fd, F_NOTIFY, 0)), make("y"), came("created");
     tell("modify", fcntl(fd, F_NOTIFY, DN_MODIFY | DN_MULTISHOT));
     if (write(plain, "x", 1) != 1) perror("write");
     came("written"), ftruncate(plain, 0), came("truncated"), fchmod(plain, 0600), came("mode"), fcntl(fd, F_NOTIFY, 0);
-    tell("attributes", fcntl(fd, F_NOTIFY, DN_ATTRIB | DN_MULTISHOT)), fchmod(plain, 0644), came("mode"), chmod(".", 0700), came("its own mode"), chmod("sub", 0700), came("a folder's"), utimensat(AT_FDCWD, "file", NULL, 0), came("times"), fcntl(fd, F_NOTIFY, 0);
+    tell("attributes", fcntl(fd, F_NOTIFY, DN_ATTRIB | DN_MULTISHOT)), fchmod(plain, 0644), came("mode"), chmod(".", 0700), came("its own mode"),
+        chmod("sub", 0700), came("a folder's"), utimensat(AT_FDCWD, "file", NULL, 0), came("times"), fcntl(fd, F_NOTIFY, 0);
     if (write(plain, "xyz", 3) != 3) perror("write");
     tell("access", fcntl(fd, F_NOTIFY, DN_ACCESS | DN_MULTISHOT));
     if (pread(plain, &byte, 1, 0) != 1) perror("read");
     came("read");
     if (pread(plain, &byte, 1, 0) != 1) perror("read");
     came("read again"), fcntl(fd, F_NOTIFY, 0);
-    tell("rename", fcntl(fd, F_NOTIFY, DN_RENAME | DN_MULTISHOT)), rename("other", "another"), came("renamed"), rename("another", "sub/other"), came("moved away"), rename("sub/other", "other"), came("moved here"), fcntl(fd, F_NOTIFY, 0);
-    tell("all", fcntl(fd, F_NOTIFY, DN_RENAME | DN_CREATE | DN_DELETE)), rename("other", "another"), came("renamed"), rename("another", "other"), came("once more");
+    tell("rename", fcntl(fd, F_NOTIFY, DN_RENAME | DN_MULTISHOT)), rename("other", "another"), came("renamed"), rename("another", "sub/other"),
+        came("moved away"), rename("sub/other", "other"), came("moved here"), fcntl(fd, F_NOTIFY, 0);
+    tell("all", fcntl(fd, F_NOTIFY, DN_RENAME | DN_CREATE | DN_DELETE)), rename("other", "another"), came("renamed"), rename("another", "other"),
+        came("once more");
     tell("unknown bits", fcntl(fd, F_NOTIFY, 0x40)), make("z"), came("created");
     /* The owner, the signal, and who has the file. */
-    tell("create", fcntl(fd, F_NOTIFY, DN_CREATE | DN_MULTISHOT)), tell("another signal", fcntl(fd, F_SETSIG, number + 1)), make("s1"), came("created"), tell("no signal of its own", fcntl(fd, F_SETSIG, 0)), make("s2"), came("created"), fcntl(fd, F_SETSIG, number);
+    tell("create", fcntl(fd, F_NOTIFY, DN_CREATE | DN_MULTISHOT)), tell("another signal", fcntl(fd, F_SETSIG, number + 1)), make("s1"),
+        came("created"), tell("no signal of its own", fcntl(fd, F_SETSIG, 0)), make("s2"), came("created"), fcntl(fd, F_SETSIG, number);
     tell("nobody", fcntl(fd, F_SETOWN, 0)), make("s3"), came("created"), tell("this process", fcntl(fd, F_SETOWN, getpid()));
     int two = open(".", O_RDONLY | O_DIRECTORY);
     fcntl(two, F_SETSIG, number + 2), tell("another descriptor", fcntl(two, F_NOTIFY, DN_CREATE)), make("s4"), came("created"), make("s5"), came("created");

@@ -1,4 +1,5 @@
-/* fsopen, fsconfig, fsmount, fspick, open_tree, move_mount, mount_setattr: mounts by descriptors. Errors in their order; a mount without a place lives as long as its descriptor; who has no privilege makes none. cairn-test: cores=2 */
+/* fsopen, fsconfig, fsmount, fspick, open_tree, move_mount, mount_setattr: mounts by descriptors. Errors in their order; a mount without a place lives as long
+ * as its descriptor; who has no privilege makes none. cairn-test: cores=2 */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -96,7 +97,8 @@ static int new_tmpfs(unsigned flags) {
 static void contexts(void) {
     char long_text[300];
     memset(long_text, 'x', sizeof long_text - 1), long_text[sizeof long_text - 1] = 0;
-    tell("fsopen unknown flags", opened("tmpfs", 2)), tell("fsopen unknown type", opened("none-such", 0)), tell("fsopen null", opened(NULL, 0)), tell("fsopen bad address", opened((char *)8, 0));
+    tell("fsopen unknown flags", opened("tmpfs", 2)), tell("fsopen unknown type", opened("none-such", 0)), tell("fsopen null", opened(NULL, 0)),
+        tell("fsopen bad address", opened((char *)8, 0));
     int fd = tell("fsopen", opened("tmpfs", 0)), plain = open("/tmp/nm/plain", O_RDONLY), path = open("/tmp/nm", O_PATH);
     printf("close on exec %d\n", fcntl(fd, F_GETFD));
     char link[64] = "", name[64];
@@ -105,19 +107,28 @@ static void contexts(void) {
     struct pollfd ready = {.fd = fd, .events = POLLIN | POLLOUT};
     printf("poll %d %#x\n", poll(&ready, 1, 0), ready.revents);
     tell("lseek", lseek(fd, 0, SEEK_SET)), tell("write", write(fd, "x", 1));
-    tell("bad descriptor", set(-1, FLAG, "ro", NULL, 0)), tell("closed descriptor", set(999, FLAG, "ro", NULL, 0)), tell("another file", set(plain, FLAG, "ro", NULL, 0)), tell("a path", set(path, FLAG, "ro", NULL, 0));
+    tell("bad descriptor", set(-1, FLAG, "ro", NULL, 0)), tell("closed descriptor", set(999, FLAG, "ro", NULL, 0)),
+        tell("another file", set(plain, FLAG, "ro", NULL, 0)), tell("a path", set(path, FLAG, "ro", NULL, 0));
     tell("unknown command", set(fd, 99, NULL, NULL, 0));
-    tell("flag without key", set(fd, FLAG, NULL, NULL, 0)), tell("flag with value", set(fd, FLAG, "ro", "x", 0)), tell("flag with aux", set(fd, FLAG, "ro", NULL, 1));
+    tell("flag without key", set(fd, FLAG, NULL, NULL, 0)), tell("flag with value", set(fd, FLAG, "ro", "x", 0)),
+        tell("flag with aux", set(fd, FLAG, "ro", NULL, 1));
     tell("string without value", set(fd, STRING, "mode", NULL, 0)), tell("string with aux", set(fd, STRING, "mode", "755", 1));
-    tell("binary of no length", set(fd, BINARY, "x", "x", 0)), tell("binary too long", set(fd, BINARY, "x", "x", 1024 * 1024 + 1)), tell("binary bad address", set(fd, BINARY, "x", (char *)8, 3));
-    tell("path wrong folder", set(fd, PATH, "x", "/", -2)), tell("path empty", set(fd, PATH, "x", "", AT_FDCWD)), tell("path bad address", set(fd, PATH, "x", (char *)8, AT_FDCWD));
-    tell("fd with value", set(fd, FD, "x", "y", 0)), tell("fd not open", set(fd, FD, "x", NULL, 999)), tell("create with key", set(fd, CREATE, "x", NULL, 0)), tell("reconfigure with aux", set(fd, RECONFIGURE, NULL, NULL, 1));
-    tell("key bad address", set(fd, FLAG, (char *)8, NULL, 0)), tell("long key", set(fd, FLAG, long_text, NULL, 0)), tell("long value", set(fd, STRING, "mode", long_text, 0));
+    tell("binary of no length", set(fd, BINARY, "x", "x", 0)), tell("binary too long", set(fd, BINARY, "x", "x", 1024 * 1024 + 1)),
+        tell("binary bad address", set(fd, BINARY, "x", (char *)8, 3));
+    tell("path wrong folder", set(fd, PATH, "x", "/", -2)), tell("path empty", set(fd, PATH, "x", "", AT_FDCWD)),
+        tell("path bad address", set(fd, PATH, "x", (char *)8, AT_FDCWD));
+    tell("fd with value", set(fd, FD, "x", "y", 0)), tell("fd not open", set(fd, FD, "x", NULL, 999)),
+        tell("create with key", set(fd, CREATE, "x", NULL, 0)), tell("reconfigure with aux", set(fd, RECONFIGURE, NULL, NULL, 1));
+    tell("key bad address", set(fd, FLAG, (char *)8, NULL, 0)), tell("long key", set(fd, FLAG, long_text, NULL, 0)),
+        tell("long value", set(fd, STRING, "mode", long_text, 0));
     messages(fd);
     tell("unknown parameter", set(fd, FLAG, "nosuch", NULL, 0)), tell("unknown with value", set(fd, STRING, "other", "1", 0)), messages(fd);
-    tell("bad mode", set(fd, STRING, "mode", "9", 0)), tell("mode as flag", set(fd, FLAG, "mode", NULL, 0)), tell("uid", set(fd, STRING, "uid", "many", 0)), messages(fd);
-    tell("source", set(fd, STRING, "source", "here", 0)), tell("another source", set(fd, STRING, "source", "there", 0)), tell("source as flag", set(fd, FLAG, "source", NULL, 0)), messages(fd);
-    tell("binary", set(fd, BINARY, "thing", "abc", 3)), tell("path value", set(fd, PATH, "thing", "/tmp", AT_FDCWD)), tell("fd value", set(fd, FD, "thing", NULL, plain)), messages(fd);
+    tell("bad mode", set(fd, STRING, "mode", "9", 0)), tell("mode as flag", set(fd, FLAG, "mode", NULL, 0)),
+        tell("uid", set(fd, STRING, "uid", "many", 0)), messages(fd);
+    tell("source", set(fd, STRING, "source", "here", 0)), tell("another source", set(fd, STRING, "source", "there", 0)),
+        tell("source as flag", set(fd, FLAG, "source", NULL, 0)), messages(fd);
+    tell("binary", set(fd, BINARY, "thing", "abc", 3)), tell("path value", set(fd, PATH, "thing", "/tmp", AT_FDCWD)),
+        tell("fd value", set(fd, FD, "thing", NULL, plain)), messages(fd);
     tell("short read", set(fd, FLAG, "nosuch", NULL, 0)), tell("  read", read(fd, long_text, 3)), messages(fd);
     for (int n = 0; n < 10; n++) {
         sprintf(name, "n%d", n);
@@ -126,8 +137,10 @@ static void contexts(void) {
     messages(fd);
     tell("fsmount before", fsmounted(fd, 0, 0)), tell("reconfigure before", set(fd, RECONFIGURE, NULL, NULL, 0));
     tell("mode", set(fd, STRING, "mode", "700", 0)), tell("ro", set(fd, FLAG, "ro", NULL, 0)), tell("rw", set(fd, STRING, "rw", "x", 0));
-    tell("create", set(fd, CREATE, NULL, NULL, 0)), tell("create again", set(fd, CREATE, NULL, NULL, 0)), tell("too late", set(fd, STRING, "mode", "700", 0)), tell("too late to change", set(fd, RECONFIGURE, NULL, NULL, 0));
-    tell("fsmount unknown flags", fsmounted(fd, 2, 0)), tell("fsmount unknown attributes", fsmounted(fd, 0, 1 << 22)), tell("fsmount idmap", fsmounted(fd, 0, 0x100000)), tell("fsmount two times", fsmounted(fd, 0, 0x30));
+    tell("create", set(fd, CREATE, NULL, NULL, 0)), tell("create again", set(fd, CREATE, NULL, NULL, 0)),
+        tell("too late", set(fd, STRING, "mode", "700", 0)), tell("too late to change", set(fd, RECONFIGURE, NULL, NULL, 0));
+    tell("fsmount unknown flags", fsmounted(fd, 2, 0)), tell("fsmount unknown attributes", fsmounted(fd, 0, 1 << 22)),
+        tell("fsmount idmap", fsmounted(fd, 0, 0x100000)), tell("fsmount two times", fsmounted(fd, 0, 0x30));
     tell("fsmount bad descriptor", fsmounted(-1, 0, 0)), tell("fsmount another file", fsmounted(plain, 0, 0));
     int mount = tell("fsmount", fsmounted(fd, 1, 0));
     printf("close on exec %d, a path %d\n", fcntl(mount, F_GETFD), !!(fcntl(mount, F_GETFL) & O_PATH));
@@ -164,16 +177,21 @@ static void lives(void) {
     tell("a folder on a file", onto(mount, "/tmp/nm/plain")), tell("no such place", onto(mount, "/tmp/nm/none"));
     tell("it moves", onto(mount, "/tmp/nm/two")), show(AT_FDCWD, "/tmp/nm/two/file"), show(AT_FDCWD, "/tmp/nm/one/file");
     mounts("/tmp/nm");
-    tell("by its name", moved(AT_FDCWD, "/tmp/nm/two", AT_FDCWD, "/tmp/nm/one", 0)), tell("by what is no mount", moved(AT_FDCWD, "/tmp/nm/one/sub", AT_FDCWD, "/tmp/nm/two", 0));
+    tell("by its name", moved(AT_FDCWD, "/tmp/nm/two", AT_FDCWD, "/tmp/nm/one", 0)),
+        tell("by what is no mount", moved(AT_FDCWD, "/tmp/nm/one/sub", AT_FDCWD, "/tmp/nm/two", 0));
     tell("MS_MOVE", mount >= 0 ? syscall(SYS_mount, "/tmp/nm/one", "/tmp/nm/two", NULL, MS_MOVE, NULL) : -1), show(AT_FDCWD, "/tmp/nm/two/sub/deep");
     tell("umount", umount2("/tmp/nm/two", MNT_DETACH)), show(mount, "file");
     tell("it was mounted once", onto(mount, "/tmp/nm/one"));
     close(mount);
-    tell("move flags", moved(AT_FDCWD, "/tmp/nm/one", AT_FDCWD, "/tmp/nm/two", 0x200)), tell("move from nothing", moved(AT_FDCWD, "", AT_FDCWD, "/tmp/nm/two", 0)), tell("move bad address", moved(AT_FDCWD, (char *)8, AT_FDCWD, "/tmp/nm/two", 0));
-    tell("move the root", moved(AT_FDCWD, "/", AT_FDCWD, "/tmp/nm/two", 0)), tell("move a closed descriptor", onto(999, "/tmp/nm/two")), tell("set group", moved(AT_FDCWD, "/tmp/nm/one", AT_FDCWD, "/tmp/nm/two", 0x100));
+    tell("move flags", moved(AT_FDCWD, "/tmp/nm/one", AT_FDCWD, "/tmp/nm/two", 0x200)),
+        tell("move from nothing", moved(AT_FDCWD, "", AT_FDCWD, "/tmp/nm/two", 0)),
+        tell("move bad address", moved(AT_FDCWD, (char *)8, AT_FDCWD, "/tmp/nm/two", 0));
+    tell("move the root", moved(AT_FDCWD, "/", AT_FDCWD, "/tmp/nm/two", 0)), tell("move a closed descriptor", onto(999, "/tmp/nm/two")),
+        tell("set group", moved(AT_FDCWD, "/tmp/nm/one", AT_FDCWD, "/tmp/nm/two", 0x100));
     mount = new_tmpfs(0);
     int target = open("/tmp/nm/two", O_PATH);
-    tell("onto a descriptor", moved(mount, "", target, "", FROM_EMPTY | TO_EMPTY)), tell("into a mount without a place", moved(AT_FDCWD, "/tmp/nm/two", mount, "", TO_EMPTY));
+    tell("onto a descriptor", moved(mount, "", target, "", FROM_EMPTY | TO_EMPTY)),
+        tell("into a mount without a place", moved(AT_FDCWD, "/tmp/nm/two", mount, "", TO_EMPTY));
     tell("onto nothing", moved(mount, "", AT_FDCWD, "", FROM_EMPTY));
     umount2("/tmp/nm/two", MNT_DETACH), close(mount), close(target);
     int outer = new_tmpfs(0), inner = new_tmpfs(0);
@@ -183,8 +201,10 @@ static void lives(void) {
 }
 
 static void trees(void) {
-    tell("open_tree unknown flags", tree(AT_FDCWD, "/tmp/nm", 2)), tell("recursive alone", tree(AT_FDCWD, "/tmp/nm", RECURSIVE)), tell("open_tree nothing", tree(AT_FDCWD, "", CLONE)), tell("no such name", tree(AT_FDCWD, "/tmp/nm/none", 0));
-    tell("not a folder", tree(AT_FDCWD, "/tmp/nm/plain/x", 0)), tell("open_tree bad address", tree(AT_FDCWD, (char *)8, 0)), tell("a loop", tree(AT_FDCWD, "/tmp/nm/loop", 0)), tell("open_tree closed descriptor", tree(999, "", EMPTY));
+    tell("open_tree unknown flags", tree(AT_FDCWD, "/tmp/nm", 2)), tell("recursive alone", tree(AT_FDCWD, "/tmp/nm", RECURSIVE)),
+        tell("open_tree nothing", tree(AT_FDCWD, "", CLONE)), tell("no such name", tree(AT_FDCWD, "/tmp/nm/none", 0));
+    tell("not a folder", tree(AT_FDCWD, "/tmp/nm/plain/x", 0)), tell("open_tree bad address", tree(AT_FDCWD, (char *)8, 0)),
+        tell("a loop", tree(AT_FDCWD, "/tmp/nm/loop", 0)), tell("open_tree closed descriptor", tree(999, "", EMPTY));
     int fd = tell("open_tree", tree(AT_FDCWD, "/tmp/nm/plain", O_CLOEXEC));
     printf("close on exec %d, a path %d\n", fcntl(fd, F_GETFD), !!(fcntl(fd, F_GETFL) & O_PATH));
     tell("read it", read(fd, &fd, 0)), close(fd);
@@ -197,7 +217,9 @@ static void trees(void) {
     int plain = tell("no copy", tree(AT_FDCWD, "/tmp/nm/one", 0));
     tell("it is a mount", onto(plain, "/tmp/nm/two")), show(AT_FDCWD, "/tmp/nm/two/a/b/file"), tell("and back", onto(plain, "/tmp/nm/one")), close(plain);
     mounts("/tmp/nm");
-    int one = tell("a copy", tree(AT_FDCWD, "/tmp/nm/one", CLONE)), all = tell("a copy of all", tree(AT_FDCWD, "/tmp/nm/one", CLONE | RECURSIVE | O_CLOEXEC)), file = tell("a copy of a file", tree(AT_FDCWD, "/tmp/nm/plain", CLONE));
+    int one = tell("a copy", tree(AT_FDCWD, "/tmp/nm/one", CLONE)),
+        all = tell("a copy of all", tree(AT_FDCWD, "/tmp/nm/one", CLONE | RECURSIVE | O_CLOEXEC)),
+        file = tell("a copy of a file", tree(AT_FDCWD, "/tmp/nm/plain", CLONE));
     show(one, "file"), show(one, "a/file"), show(all, "file");
     tell("a copy of a copy", tree(one, "", CLONE | EMPTY));
     tell("umount the first", umount2("/tmp/nm/one", MNT_DETACH));
@@ -212,39 +234,60 @@ static void trees(void) {
 
 static void flags(void) {
     uint64_t attr[5] = {1, 0, 0, 0, 0};
-    mount("none", "/tmp/nm/one", "tmpfs", 0, "mode=755"), put(AT_FDCWD, "/tmp/nm/one/file", "x"), mkdir("/tmp/nm/one/a", 0755), mount("none", "/tmp/nm/one/a", "tmpfs", 0, "mode=755");
-    tell("setattr unknown flags", attributes(AT_FDCWD, "/tmp/nm/one", 1, 1, 0, 0)), tell("too small", syscall(SETATTR, AT_FDCWD, "/tmp/nm/one", 0, attr, 24)), tell("too large", syscall(SETATTR, AT_FDCWD, "/tmp/nm/one", 0, attr, 8192));
+    mount("none", "/tmp/nm/one", "tmpfs", 0, "mode=755"), put(AT_FDCWD, "/tmp/nm/one/file", "x"), mkdir("/tmp/nm/one/a", 0755),
+        mount("none", "/tmp/nm/one/a", "tmpfs", 0, "mode=755");
+    tell("setattr unknown flags", attributes(AT_FDCWD, "/tmp/nm/one", 1, 1, 0, 0)),
+        tell("too small", syscall(SETATTR, AT_FDCWD, "/tmp/nm/one", 0, attr, 24)),
+        tell("too large", syscall(SETATTR, AT_FDCWD, "/tmp/nm/one", 0, attr, 8192));
     tell("longer", syscall(SETATTR, AT_FDCWD, "/tmp/nm/one", 0, attr, 40));
-    attr[4] = 1, tell("longer and not zero", syscall(SETATTR, AT_FDCWD, "/tmp/nm/one", 0, attr, 40)), tell("setattr bad address", syscall(SETATTR, AT_FDCWD, "/tmp/nm/one", 0, 8, 32));
+    attr[4] = 1, tell("longer and not zero", syscall(SETATTR, AT_FDCWD, "/tmp/nm/one", 0, attr, 40)),
+        tell("setattr bad address", syscall(SETATTR, AT_FDCWD, "/tmp/nm/one", 0, 8, 32));
     tell("write while read only", put(AT_FDCWD, "/tmp/nm/one/file", "y")), tell("below it", put(AT_FDCWD, "/tmp/nm/one/a/file", "y"));
-    tell("nothing to do", attributes(AT_FDCWD, "/no/such", 0, 0, 0, 0)), tell("unknown attribute", attributes(AT_FDCWD, "/tmp/nm/one", 0, 1 << 22, 0, 0)), tell("no mount", attributes(AT_FDCWD, "/tmp/nm/one/file", 0, 1, 0, 0)), tell("no such name", attributes(AT_FDCWD, "/tmp/nm/none", 0, 1, 0, 0));
-    tell("times without clearing", attributes(AT_FDCWD, "/tmp/nm/one", 0, 0x10, 0, 0)), tell("times half cleared", attributes(AT_FDCWD, "/tmp/nm/one", 0, 0, 0x10, 0)), tell("two times", attributes(AT_FDCWD, "/tmp/nm/one", 0, 0x30, 0x70, 0));
-    tell("no times", attributes(AT_FDCWD, "/tmp/nm/one", 0, 0x10, 0x70, 0)), tell("two propagations", attributes(AT_FDCWD, "/tmp/nm/one", 0, 0, 0, MS_PRIVATE | MS_SLAVE)), tell("unknown propagation", attributes(AT_FDCWD, "/tmp/nm/one", 0, 0, 0, 1)), tell("private", attributes(AT_FDCWD, "/tmp/nm/one", RECURSIVE, 0, 0, MS_PRIVATE));
-    tell("all of them", attributes(AT_FDCWD, "/tmp/nm/one", RECURSIVE, 2 | 4 | 8, 1, 0)), mounts("/tmp/nm"), tell("write now", put(AT_FDCWD, "/tmp/nm/one/file", "y"));
+    tell("nothing to do", attributes(AT_FDCWD, "/no/such", 0, 0, 0, 0)),
+        tell("unknown attribute", attributes(AT_FDCWD, "/tmp/nm/one", 0, 1 << 22, 0, 0)),
+        tell("no mount", attributes(AT_FDCWD, "/tmp/nm/one/file", 0, 1, 0, 0)),
+        tell("no such name", attributes(AT_FDCWD, "/tmp/nm/none", 0, 1, 0, 0));
+    tell("times without clearing", attributes(AT_FDCWD, "/tmp/nm/one", 0, 0x10, 0, 0)),
+        tell("times half cleared", attributes(AT_FDCWD, "/tmp/nm/one", 0, 0, 0x10, 0)),
+        tell("two times", attributes(AT_FDCWD, "/tmp/nm/one", 0, 0x30, 0x70, 0));
+    tell("no times", attributes(AT_FDCWD, "/tmp/nm/one", 0, 0x10, 0x70, 0)),
+        tell("two propagations", attributes(AT_FDCWD, "/tmp/nm/one", 0, 0, 0, MS_PRIVATE | MS_SLAVE)),
+        tell("unknown propagation", attributes(AT_FDCWD, "/tmp/nm/one", 0, 0, 0, 1)),
+        tell("private", attributes(AT_FDCWD, "/tmp/nm/one", RECURSIVE, 0, 0, MS_PRIVATE));
+    tell("all of them", attributes(AT_FDCWD, "/tmp/nm/one", RECURSIVE, 2 | 4 | 8, 1, 0)), mounts("/tmp/nm"),
+        tell("write now", put(AT_FDCWD, "/tmp/nm/one/file", "y"));
     struct statvfs status;
     statvfs("/tmp/nm/one", &status), printf("statvfs nosuid %d\n", !!(status.f_flag & ST_NOSUID));
-    attr[0] = 0x100000, attr[3] = 999, tell("idmap of no descriptor", syscall(SETATTR, AT_FDCWD, "/tmp/nm/one", 0, attr, 32)), attr[3] = 1ull << 40, tell("idmap of no number", syscall(SETATTR, AT_FDCWD, "/tmp/nm/one", 0, attr, 32));
-    attr[3] = open("/tmp/nm/plain", O_RDONLY), tell("idmap of a file", syscall(SETATTR, AT_FDCWD, "/tmp/nm/one", 0, attr, 32)), close(attr[3]), tell("idmap cleared", attributes(AT_FDCWD, "/tmp/nm/one", 0, 0, 0x100000, 0));
+    attr[0] = 0x100000, attr[3] = 999, tell("idmap of no descriptor", syscall(SETATTR, AT_FDCWD, "/tmp/nm/one", 0, attr, 32)), attr[3] = 1ull << 40,
+        tell("idmap of no number", syscall(SETATTR, AT_FDCWD, "/tmp/nm/one", 0, attr, 32));
+    attr[3] = open("/tmp/nm/plain", O_RDONLY), tell("idmap of a file", syscall(SETATTR, AT_FDCWD, "/tmp/nm/one", 0, attr, 32)), close(attr[3]),
+        tell("idmap cleared", attributes(AT_FDCWD, "/tmp/nm/one", 0, 0, 0x100000, 0));
     int fd = tell("fspick", picked(AT_FDCWD, "/tmp/nm/one", 1));
-    tell("pick unknown flags", picked(AT_FDCWD, "/tmp/nm/one", 16)), tell("pick no mount", picked(AT_FDCWD, "/tmp/nm", 0)), tell("pick nothing", picked(AT_FDCWD, "", 0)), tell("pick no such", picked(AT_FDCWD, "/tmp/nm/none", 0));
+    tell("pick unknown flags", picked(AT_FDCWD, "/tmp/nm/one", 16)), tell("pick no mount", picked(AT_FDCWD, "/tmp/nm", 0)),
+        tell("pick nothing", picked(AT_FDCWD, "", 0)), tell("pick no such", picked(AT_FDCWD, "/tmp/nm/none", 0));
     tell("create", set(fd, CREATE, NULL, NULL, 0)), tell("fsmount", fsmounted(fd, 0, 0)), tell("unknown", set(fd, FLAG, "nosuch", NULL, 0)), messages(fd);
-    tell("ro", set(fd, FLAG, "ro", NULL, 0)), tell("reconfigure", set(fd, RECONFIGURE, NULL, NULL, 0)), tell("write to it", put(AT_FDCWD, "/tmp/nm/one/file", "z"));
-    tell("rw", set(fd, FLAG, "rw", NULL, 0)), tell("reconfigure", set(fd, RECONFIGURE, NULL, NULL, 0)), tell("write to it", put(AT_FDCWD, "/tmp/nm/one/file", "z"));
+    tell("ro", set(fd, FLAG, "ro", NULL, 0)), tell("reconfigure", set(fd, RECONFIGURE, NULL, NULL, 0)),
+        tell("write to it", put(AT_FDCWD, "/tmp/nm/one/file", "z"));
+    tell("rw", set(fd, FLAG, "rw", NULL, 0)), tell("reconfigure", set(fd, RECONFIGURE, NULL, NULL, 0)),
+        tell("write to it", put(AT_FDCWD, "/tmp/nm/one/file", "z"));
     close(fd), mounts("/tmp/nm");
     umount2("/tmp/nm/one", MNT_DETACH);
     fd = tell("one with attributes", new_tmpfs(1 | 2));
-    tell("read only", put(fd, "file", "x")), tell("no longer", attributes(fd, "", EMPTY, 0, 1, 0)), tell("write", put(fd, "file", "x")), tell("noexec", attributes(fd, "", EMPTY, 8, 0, 0));
+    tell("read only", put(fd, "file", "x")), tell("no longer", attributes(fd, "", EMPTY, 0, 1, 0)), tell("write", put(fd, "file", "x")),
+        tell("noexec", attributes(fd, "", EMPTY, 8, 0, 0));
     tell("mounted", onto(fd, "/tmp/nm/one")), mounts("/tmp/nm"), close(fd), umount2("/tmp/nm/one", MNT_DETACH);
     fd = opened("tmpfs", 0), set(fd, FLAG, "ro", NULL, 0), set(fd, CREATE, NULL, NULL, 0);
     int made = fsmounted(fd, 0, 0);
     tell("a read-only file system", put(made, "file", "x")), close(made), close(fd);
     mount("none", "/tmp/nm/one", "tmpfs", 0, "mode=755"), mkdir("/tmp/nm/one/a", 0755), mount("none", "/tmp/nm/one/a", "tmpfs", 0, "mode=755");
-    fd = tree(AT_FDCWD, "/tmp/nm/one", CLONE | RECURSIVE), tell("a copy of all read only", attributes(fd, "", EMPTY | RECURSIVE, 1, 0, 0)), tell("mounted", onto(fd, "/tmp/nm/two")), mounts("/tmp/nm/two");
+    fd = tree(AT_FDCWD, "/tmp/nm/one", CLONE | RECURSIVE), tell("a copy of all read only", attributes(fd, "", EMPTY | RECURSIVE, 1, 0, 0)),
+        tell("mounted", onto(fd, "/tmp/nm/two")), mounts("/tmp/nm/two");
     close(fd), umount2("/tmp/nm/two", MNT_DETACH), umount2("/tmp/nm/one", MNT_DETACH);
     for (int n = 0; n < 3; n++) {
         static const char *kinds[] = {"proc", "sysfs", "devpts"}, *names[] = {"/tmp/nm/one/self/comm", "/tmp/nm/one/block", "/tmp/nm/one/ptmx"};
         fd = tell(kinds[n], opened(kinds[n], 0)), tell("create", set(fd, CREATE, NULL, NULL, 0)), made = tell("fsmount", fsmounted(fd, 0, 2 | 4 | 8));
-        tell("mounted", onto(made, "/tmp/nm/one")), tell(names[n], access(names[n], F_OK)), mounts("/tmp/nm"), umount2("/tmp/nm/one", MNT_DETACH), close(made), close(fd);
+        tell("mounted", onto(made, "/tmp/nm/one")), tell(names[n], access(names[n], F_OK)), mounts("/tmp/nm"), umount2("/tmp/nm/one", MNT_DETACH),
+            close(made), close(fd);
     }
 }
 
@@ -263,7 +306,8 @@ static void passed(void) {
     }
     put(mount, "file", "passed on");
     struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-    head->cmsg_level = SOL_SOCKET, head->cmsg_type = SCM_RIGHTS, head->cmsg_len = CMSG_LEN(2 * sizeof(int)), memcpy(CMSG_DATA(head), (int[]){mount, context}, 2 * sizeof(int));
+    head->cmsg_level = SOL_SOCKET, head->cmsg_type = SCM_RIGHTS, head->cmsg_len = CMSG_LEN(2 * sizeof(int)),
+        memcpy(CMSG_DATA(head), (int[]){mount, context}, 2 * sizeof(int));
     sendmsg(pair[0], &message, 0), close(mount), wait(NULL);
     show(AT_FDCWD, "/tmp/nm/one/file"), umount2("/tmp/nm/one", MNT_DETACH);
     /* What the other one said counts. */
@@ -287,9 +331,12 @@ static void in_chroot(void) {
     int fd = opened("tmpfs", 0), copy = tell("a copy", tree(AT_FDCWD, "/one", CLONE));
     tell("create", set(fd, CREATE, NULL, NULL, 0));
     int mount = fsmounted(fd, 0, 0);
-    tell("and mounted", onto(mount, "/two")), tell("a file", put(AT_FDCWD, "/two/file", "two")), tell("moved", moved(AT_FDCWD, "/two", AT_FDCWD, "/root", 0)), show(AT_FDCWD, "/root/file"), show(AT_FDCWD, "/two/file");
+    tell("and mounted", onto(mount, "/two")), tell("a file", put(AT_FDCWD, "/two/file", "two")),
+        tell("moved", moved(AT_FDCWD, "/two", AT_FDCWD, "/root", 0)), show(AT_FDCWD, "/root/file"), show(AT_FDCWD, "/two/file");
     tell("the copy", onto(copy, "/two")), show(AT_FDCWD, "/two/file");
-    tell("read only", attributes(AT_FDCWD, "/root", 0, 1, 0, 0)), tell("write", put(AT_FDCWD, "/root/file", "x")), tell("the root", attributes(AT_FDCWD, "/", 0, 1, 0, 0)), tell("fspick", picked(AT_FDCWD, "/one", 0) < 0 ? -1 : 0), tell("fspick of the root", picked(AT_FDCWD, "/", 0));
+    tell("read only", attributes(AT_FDCWD, "/root", 0, 1, 0, 0)), tell("write", put(AT_FDCWD, "/root/file", "x")),
+        tell("the root", attributes(AT_FDCWD, "/", 0, 1, 0, 0)), tell("fspick", picked(AT_FDCWD, "/one", 0) < 0 ? -1 : 0),
+        tell("fspick of the root", picked(AT_FDCWD, "/", 0));
     tell("umount", umount2("/root", MNT_DETACH)), tell("umount", umount2("/two", MNT_DETACH)), tell("umount", umount2("/one", MNT_DETACH));
     rmdir("/root");
 }
@@ -383,18 +430,25 @@ static int held[2];
 static void unprivileged(void) {
     if (setgid(1000) || setuid(1000) || prctl(PR_SET_DUMPABLE, 1)) perror("setuid");
     tell("fsopen", opened("tmpfs", 0)), tell("fsopen with wrong flags", opened("tmpfs", 2)), tell("fsopen nothing", opened(NULL, 0));
-    tell("fspick", picked(AT_FDCWD, "/tmp", 0)), tell("fspick wrong flags", picked(AT_FDCWD, "/tmp", 99)), tell("fsmount", fsmounted(held[0], 0, 0)), tell("fsmount nothing", fsmounted(-1, 9, 9));
+    tell("fspick", picked(AT_FDCWD, "/tmp", 0)), tell("fspick wrong flags", picked(AT_FDCWD, "/tmp", 99)), tell("fsmount", fsmounted(held[0], 0, 0)),
+        tell("fsmount nothing", fsmounted(-1, 9, 9));
     tell("set what was inherited", set(held[0], STRING, "mode", "755", 0)), tell("create it", set(held[0], CREATE, NULL, NULL, 0));
     tell("move", onto(held[1], "/tmp/nm/one")), tell("move wrong flags", moved(-1, NULL, -1, NULL, 0x200)), show(held[1], "file");
-    tell("a copy", tree(AT_FDCWD, "/tmp", CLONE)), tell("a copy of nothing", tree(AT_FDCWD, NULL, CLONE)), tell("wrong flags", tree(AT_FDCWD, "/tmp", CLONE | 2)), tell("no copy", tree(AT_FDCWD, "/tmp", 0)), tell("closed to him", tree(AT_FDCWD, "/tmp/nm/closed/x", 0));
-    tell("setattr", attributes(AT_FDCWD, "/tmp", 0, 1, 0, 0)), tell("setattr wrong flags", attributes(AT_FDCWD, "/tmp", 1, 1, 0, 0)), tell("setattr of nothing", attributes(AT_FDCWD, NULL, 0, 0, 0, 0));
+    tell("a copy", tree(AT_FDCWD, "/tmp", CLONE)), tell("a copy of nothing", tree(AT_FDCWD, NULL, CLONE)),
+        tell("wrong flags", tree(AT_FDCWD, "/tmp", CLONE | 2)), tell("no copy", tree(AT_FDCWD, "/tmp", 0)),
+        tell("closed to him", tree(AT_FDCWD, "/tmp/nm/closed/x", 0));
+    tell("setattr", attributes(AT_FDCWD, "/tmp", 0, 1, 0, 0)), tell("setattr wrong flags", attributes(AT_FDCWD, "/tmp", 1, 1, 0, 0)),
+        tell("setattr of nothing", attributes(AT_FDCWD, NULL, 0, 0, 0, 0));
     /* With power in a user name space, and none over the mounts of before. */
-    tell("a user name space", unshare(CLONE_NEWUSER)), tell("fsopen", opened("tmpfs", 0)), tell("a copy", tree(AT_FDCWD, "/tmp", CLONE)), tell("setattr", attributes(AT_FDCWD, "/", 0, 1, 0, 0));
-    put(AT_FDCWD, "/proc/self/setgroups", "deny"), tell("a map", put(AT_FDCWD, "/proc/self/uid_map", "0 1000 1")), tell("a map of groups", put(AT_FDCWD, "/proc/self/gid_map", "0 1000 1"));
+    tell("a user name space", unshare(CLONE_NEWUSER)), tell("fsopen", opened("tmpfs", 0)), tell("a copy", tree(AT_FDCWD, "/tmp", CLONE)),
+        tell("setattr", attributes(AT_FDCWD, "/", 0, 1, 0, 0));
+    put(AT_FDCWD, "/proc/self/setgroups", "deny"), tell("a map", put(AT_FDCWD, "/proc/self/uid_map", "0 1000 1")),
+        tell("a map of groups", put(AT_FDCWD, "/proc/self/gid_map", "0 1000 1"));
     tell("and a mount name space", unshare(CLONE_NEWNS));
     int mount = tell("a tmpfs", new_tmpfs(0));
     tell("a file in it", put(mount, "file", "a user's")), tell("mounted", onto(mount, "/tmp/nm/one")), show(AT_FDCWD, "/tmp/nm/one/file");
-    tell("a copy of all", mount = tree(AT_FDCWD, "/tmp", CLONE | RECURSIVE)), tell("mounted", onto(mount, "/tmp/nm/two")), show(AT_FDCWD, "/tmp/nm/two/nm/plain");
+    tell("a copy of all", mount = tree(AT_FDCWD, "/tmp", CLONE | RECURSIVE)), tell("mounted", onto(mount, "/tmp/nm/two")),
+        show(AT_FDCWD, "/tmp/nm/two/nm/plain");
     tell("read only", attributes(AT_FDCWD, "/tmp/nm/two", RECURSIVE, 1, 0, 0)), tell("write", put(AT_FDCWD, "/tmp/nm/two/nm/mine", "x"));
 }
 
@@ -404,7 +458,9 @@ static void inherited(void) {
 }
 
 static void all(void) {
-    puts("-- contexts"), contexts(), puts("-- lives"), lives(), puts("-- trees"), trees(), puts("-- flags"), flags(), puts("-- passed"), passed(), puts("-- many"), many(), puts("-- a chroot"), in_child(in_chroot, 0), puts("-- vfork"), vforked(), puts("-- dying"), dying(), puts("-- a user"), inherited();
+    puts("-- contexts"), contexts(), puts("-- lives"), lives(), puts("-- trees"), trees(), puts("-- flags"), flags(), puts("-- passed"), passed(),
+        puts("-- many"), many(), puts("-- a chroot"), in_child(in_chroot, 0), puts("-- vfork"), vforked(), puts("-- dying"), dying(),
+        puts("-- a user"), inherited();
 }
 
 /* In the name space that the system began with. */
@@ -414,14 +470,17 @@ static void first(void) {
     int mount = tell("fsmount", fsmounted(fd, 0, 2));
     struct stat status;
     struct statvfs space;
-    tell("no such place", onto(mount, "/tmp/nm/none")), tell("on a file", onto(mount, "/tmp/nm/plain") < 0 ? -1 : 0), tell("mounted", onto(mount, "/tmp/nm/one"));
-    stat("/tmp/nm/one", &status), statvfs("/tmp/nm/one", &space), printf("mode %o, %llu bytes, nosuid %d\n", status.st_mode & 07777, (unsigned long long)space.f_blocks * space.f_frsize, !!(space.f_flag & ST_NOSUID));
+    tell("no such place", onto(mount, "/tmp/nm/none")), tell("on a file", onto(mount, "/tmp/nm/plain") < 0 ? -1 : 0),
+        tell("mounted", onto(mount, "/tmp/nm/one"));
+    stat("/tmp/nm/one", &status), statvfs("/tmp/nm/one", &space),
+        printf("mode %o, %llu bytes, nosuid %d\n", status.st_mode & 07777, (unsigned long long)space.f_blocks * space.f_frsize, !!(space.f_flag & ST_NOSUID));
     put(AT_FDCWD, "/tmp/nm/one/file", "in the first");
     close(mount), close(fd);
     int copy = tell("a copy", tree(AT_FDCWD, "/tmp/nm/one", CLONE));
     show(copy, "file"), tell("mounted", onto(copy, "/tmp/nm/two")), show(AT_FDCWD, "/tmp/nm/two/file"), close(copy);
     tell("umount the copy", umount("/tmp/nm/two"));
-    fd = tell("fspick", picked(AT_FDCWD, "/tmp/nm/one", 0)), tell("pick no mount", picked(AT_FDCWD, "/tmp/nm", 0)), tell("reconfigure to nothing", set(fd, RECONFIGURE, NULL, NULL, 0)), close(fd);
+    fd = tell("fspick", picked(AT_FDCWD, "/tmp/nm/one", 0)), tell("pick no mount", picked(AT_FDCWD, "/tmp/nm", 0)),
+        tell("reconfigure to nothing", set(fd, RECONFIGURE, NULL, NULL, 0)), close(fd);
     tell("no plain folder", attributes(AT_FDCWD, "/tmp/nm", 0, 1, 0, 0)), tell("as it is", attributes(AT_FDCWD, "/tmp/nm/one", 0, 2, 1, 0));
     tell("umount", umount("/tmp/nm/one"));
     mounts("/tmp/nm");

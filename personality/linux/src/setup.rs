@@ -1,6 +1,7 @@
 //! What a file-system context (fsopen(2), fspick(2)) has been told so far, as a text that an object of the event server keeps (`event::CONTEXT`).
 //!
-//! All who have the descriptor share it, and may have made it up below the personality: it is read with care, and gives nobody anything. What it asks for is judged when it is done.
+//! All who have the descriptor share it, and may have made it up below the personality: it is read with care, and gives nobody anything. What it asks for is
+//! judged when it is done.
 
 use crate::errno::{Result, EBUSY, EINVAL, ENOMEM};
 use alloc::vec::Vec;

@@ -1,6 +1,7 @@
 //! File-system contexts (fsopen(2), fspick(2)): a text for each, of which the server knows nothing but its length and how often it changed.
 //!
-//! What stands in it is its clients' business, and no right: whoever has the descriptor reads and changes it, and what is asked for with it is judged when it is asked.
+//! What stands in it is its clients' business, and no right: whoever has the descriptor reads and changes it, and what is asked for with it is judged when it
+//! is asked.
 //! The room for the longest text is taken and charged when the context is made, so a change cannot fail for want of it.
 
 use alloc::vec::Vec;

@@ -1,7 +1,8 @@
 //! fsopen, fsconfig, fsmount, fspick: a file system is made, or changed, step by step. What is asked for is done by what mount(2) does.
 //!
 //! A context is an object of the event server, which keeps its text ([`crate::setup`]): it is inherited, passed and closed as other open files.
-//! In a mount name space of the process's own, fsmount makes a mount without a place ([`super::trees`]). In the first one mounting is `init`'s, and needs a place: there fsmount gives an object that
+//! In a mount name space of the process's own, fsmount makes a mount without a place ([`super::trees`]). In the first one mounting is `init`'s, and needs a
+//! place: there fsmount gives an object that
 //! says what is to be mounted, and move_mount mounts it.
 
 use super::handles::named;

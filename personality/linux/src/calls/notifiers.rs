@@ -1,4 +1,5 @@
-//! F_NOTIFY: signals of what changes in a directory. A notifier of the event server ([`cairn_idl::event::NOTIFIER`]) has a mark at the directory's file server, as a queue of inotify has, and has `proc` send the signals.
+//! F_NOTIFY: signals of what changes in a directory. A notifier of the event server ([`cairn_idl::event::NOTIFIER`]) has a mark at the directory's file server,
+//! as a queue of inotify has, and has `proc` send the signals.
 //!
 //! It is this process's alone: a child that has the file does not have the notifier, and its marks end when this process closes the file.
 

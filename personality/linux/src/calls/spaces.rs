@@ -461,7 +461,8 @@ pub fn folder_of(place: &[u8]) -> Result<(Arc<OpenFile>, Vec<u8>)> {
     Ok((folder, name.to_vec()))
 }
 
-/// Open a place where something is to be mounted or unmounted. Who was killed while it did so may have left a handle there that no name leads to, or a name that leads nowhere: that goes first.
+/// Open a place where something is to be mounted or unmounted. Who was killed while it did so may have left a handle there that no name leads to, or a name
+/// that leads nowhere: that goes first.
 pub fn open_place(
     dirfd: i32,
     name: &[u8],

@@ -1,8 +1,10 @@
 //! open_tree, move_mount, mount_setattr: mounts by descriptors, also such as have no place yet.
 //!
-//! In a mount name space of the process's own, a mount without a place is a handle (`fs::BIND`) that no name leads to. It is gone with its last descriptor, as the file server sees to that. What it
+//! In a mount name space of the process's own, a mount without a place is a handle (`fs::BIND`) that no name leads to. It is gone with its last descriptor, as
+//! the file server sees to that. What it
 //! and the mounts in it will be called stands with it (`fs::MOUNT_TEXT`), as entries of the table of mounts; a mount that has a place has no such text.
-//! In the first name space there is a folder's handle only, which move_mount puts where `mount --bind` would, and what is to be mounted by move_mount ([`super::contexts`]).
+//! In the first name space there is a folder's handle only, which move_mount puts where `mount --bind` would, and what is to be mounted by move_mount
+//! ([`super::contexts`]).
 
 use super::contexts;
 use super::handles::named;
