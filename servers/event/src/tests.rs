@@ -919,6 +919,8 @@ fn a_context_is_a_text_that_its_holders_change() {
     assert_eq!(short.result(), -ERANGE);
     assert_eq!(b.result(context, &[event::TIMER_GET], b""), -EINVAL);
     assert_eq!(b.result(0, &[event::CONTEXT_TEXT, 0], b""), -EINVAL);
+    // No name leads on from it.
+    assert_eq!(b.result(context, &[fs::OPEN, o::RDONLY], b"file"), -ENOTDIR);
     // Whoever made it pays until it is closed, and pays nothing for what was refused.
     let held = b.manager.usage(1000).0;
     assert!(held > 4096);
