@@ -894,6 +894,8 @@ fn what_was_changed_and_not_told_does_not_rest() {
     ctl(&mut b, set, 3, 3, poll::OUT).unwrap();
     ctl(&mut b, set, 2, 3, 0).unwrap();
     assert_eq!(ctl_by(&mut b, ME, set, 1, 3, poll::OUT).unwrap().1, 0);
+}
+
 #[test]
 fn a_context_is_a_text_that_its_holders_change() {
     let mut b = bench();
