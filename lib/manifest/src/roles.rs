@@ -7,7 +7,7 @@ use cairn_idl::proc::role;
 use cairn_idl::vm;
 
 /// Of `proc`: bits.
-const PROC: [(&str, u64); 12] = [
+const PROC: [(&str, u64); 13] = [
     ("groups", role::GROUPS),
     ("terminal", role::TERMINAL),
     ("mount", role::MOUNT),
@@ -20,6 +20,7 @@ const PROC: [(&str, u64); 12] = [
     ("lives", role::LIVES),
     ("signals", role::SIGNALS),
     ("memory", role::MEMORY),
+    ("keys", role::KEYS),
 ];
 
 /// Of `vm`: one at a time.
@@ -85,7 +86,7 @@ mod tests {
     fn each_component_of_the_system_has_the_roles_that_it_uses() {
         let text = include_str!("../../../system/system.toml");
         let all = holders(text);
-        let expected: [(&str, &[&str]); 14] = [
+        let expected: [(&str, &[&str]); 15] = [
             ("blockdev", &["proc:groups"]),
             ("cgroup2", &["proc:groups", "proc:inspect", "proc:cgroup"]),
             ("devfs", &["proc:groups"]),
@@ -94,6 +95,7 @@ mod tests {
                 "ipc",
                 &["proc:groups", "proc:inspect", "proc:lives", "proc:signals"],
             ),
+            ("keys", &["proc:keys"]),
             ("local", &["proc:inspect"]),
             ("net", &["proc:inspect"]),
             ("pipe", &["proc:groups"]),

@@ -570,6 +570,7 @@ pub fn forget(kinds: u64) {
             Some(b"event:" | b"pipe:") => 0,
             Some(b"local:" | b"net:") => filter::SOCKETS,
             Some(b"ipc:") => filter::IPC,
+            Some(b"keys:") => filter::KEYS,
             _ => filter::PATHS,
         };
         if kinds & kind != 0 {

@@ -106,6 +106,8 @@ pub struct State {
     pub own_host: bool,
     pub user: Option<UserSpace>,
     pub umask: u32,
+    /// Where request_key(2) would put keys (KEYCTL_SET_REQKEY_KEYRING).
+    pub new_keys_ring: i32,
     pub actions: Actions,
     /// Signals for the process that no thread has taken on yet.
     pub queue: Queue,
@@ -177,6 +179,7 @@ impl State {
             own_host: false,
             user: None,
             umask: 0o022,
+            new_keys_ring: 0,
             actions: Actions::new(),
             queue: Queue::default(),
             wanted: 0,
@@ -208,6 +211,7 @@ impl State {
             own_host: self.own_host,
             user: self.user.clone(),
             umask: self.umask,
+            new_keys_ring: self.new_keys_ring,
             actions: self.actions.clone(),
             queue: Queue::default(),
             wanted: self.wanted,

@@ -127,6 +127,7 @@ impl<S: System> Manager<S> {
             host: None,
             user: None,
             ipc: None,
+            session_keys: None,
             cgroups: None,
             pids: None,
         };

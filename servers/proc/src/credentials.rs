@@ -230,8 +230,8 @@ impl<S: System> Manager<S> {
 
 /// Servers that wait for one process's end; waits in all, which leave room in the portal table for all processes, and those of users other than 0.
 const ATTENDED_MOST: usize = 256;
-const ATTENDED_IN_ALL: u32 = 8192;
-const ATTENDED_OF_USERS: u32 = 6144;
+pub(crate) const ATTENDED_IN_ALL: u32 = 8192;
+pub(crate) const ATTENDED_OF_USERS: u32 = 6144;
 const _: () =
     assert!(ATTENDED_IN_ALL + 2 * crate::life::TASKS_OF_ROOT + crate::life::TASKS_MOST < MAX_SLOTS);
 

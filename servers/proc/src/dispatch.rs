@@ -90,7 +90,7 @@ impl<S: System> Manager<S> {
         let has = |roles: u64| message.badge & roles != 0;
         match words[0] {
             FORK..=SECCOMP | TRACE..=CORE => {}
-            IDS_OF..=SIGNAL_OWNER | CGROUP_MAKE..=STIR => return self.outside(message),
+            IDS_OF..=SIGNAL_OWNER | CGROUP_MAKE..=KEYS_SET => return self.outside(message),
             _ => return Err(ENOSYS),
         }
         // (Components' label is the superuser's, and gives them nothing here.)
@@ -204,6 +204,7 @@ impl<S: System> Manager<S> {
             LIFE_OF | FOLLOW => role::LIVES,
             SIGNAL_FOR | SIGNAL_OWNER => role::SIGNALS,
             MEMORY_OPEN | MEMORY => role::MEMORY,
+            KEYS_OF | KEYS_SET => role::KEYS,
             _ => role::INSPECT,
         };
         let inspects = message.badge & by != 0;
@@ -254,6 +255,8 @@ impl<S: System> Manager<S> {
             ATTEND => self.attend(message),
             LIFE_OF => self.life_of(words[1], words[2]),
             FOLLOW => self.follow(message),
+            KEYS_OF => self.keys_of(message),
+            KEYS_SET => self.keys_set(message),
             SIGNAL_FOR => self.signal_for(words),
             SIGNAL_OWNER => self.signal_owner(words),
             PTRACE_ACCESS => self.ptrace_access(words[1], words[2]),

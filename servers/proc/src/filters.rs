@@ -233,6 +233,7 @@ impl<S: System> Manager<S> {
         let kind = match () {
             () if is(b"local:") || is(b"net:") => filter::SOCKETS,
             () if is(b"ipc:") => filter::IPC,
+            () if is(b"keys:") => filter::KEYS,
             () if is(b"event:") || is(b"pipe:") => 0,
             () => filter::PATHS,
         };

@@ -23,6 +23,7 @@ mod futex;
 mod groups;
 mod ids;
 mod image;
+mod keys;
 mod kill;
 mod life;
 mod limits;

@@ -350,6 +350,7 @@ impl<S: System> Manager<S> {
             stack,
         } = texts;
         self.exec_timers(slot);
+        self.leave_program_keys(slot);
         let process = &mut self.processes[slot];
         process.set_comm(if name.is_empty() { &path } else { &name });
         if self.log_names {
@@ -424,6 +425,8 @@ impl<S: System> Manager<S> {
         self.leave_root(slot);
         self.leave_cgroup(slot);
         self.leave_spaces(slot);
+        self.leave_program_keys(slot);
+        self.leave_session_keys(slot);
         self.release_vfork_parent(slot);
         if self.processes[slot].stopped.take().is_some() {
             let group = self.processes[slot].group;

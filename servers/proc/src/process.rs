@@ -8,6 +8,7 @@ use crate::login::Login;
 use crate::oom::Oom;
 use crate::pid_spaces::Pids;
 use crate::signal::{Info, Queue, IGNORED_BY_DEFAULT, SIGCHLD};
+use crate::keys::Session;
 use crate::spaces::{CgroupSpace, Host, IpcSpace, Space};
 use crate::system::{Domain, Faults};
 use crate::table::{Slot, NONE};
@@ -146,6 +147,9 @@ pub struct Process {
     pub used: bool,
     /// Servers' portals that are closed when it ends (ATTEND).
     pub attended: Vec<Portal>,
+    /// Its session's key rings, and those of its program ([`crate::keys`]).
+    pub session_keys: Option<Rc<Session>>,
+    pub program_keys: Option<Session>,
     /// Another for each user of a record, so that a late pulse for an earlier one is recognised.
     pub generation: u32,
     pub pid: u32,
@@ -270,6 +274,7 @@ pub struct Inheritance {
     pub user: Above,
     pub ipc: Option<Rc<IpcSpace>>,
     pub cgroups: Option<Rc<CgroupSpace>>,
+    pub session_keys: Option<Rc<Session>>,
     pub pids: Pids,
 }
 
@@ -317,6 +322,7 @@ impl Process {
             user: self.user.clone(),
             ipc: self.ipc.clone(),
             cgroups: self.cgroups.clone(),
+            session_keys: self.session_keys.clone(),
             pids: self.child_pids.clone(),
         }
     }
@@ -375,6 +381,8 @@ impl Process {
         self.user = from.user;
         self.ipc = from.ipc;
         self.cgroups = from.cgroups;
+        self.session_keys = from.session_keys;
+        self.program_keys = None;
         self.child_pids = from.pids.clone();
         self.pids = from.pids;
         self.vfork_parent = false;

@@ -353,6 +353,19 @@ impl System for Fake {
         Ok(())
     }
 
+    fn key_list(&mut self, what: cairn_idl::keys::Listing, domain: u32, label: u64) -> String {
+        format!("{what:?} {domain} {label:x}\n")
+    }
+
+    fn key_limit(&mut self, which: cairn_idl::keys::Limits) -> Option<u64> {
+        self.limits.get(&(1000 + which.word())).copied().or(Some(8))
+    }
+
+    fn set_key_limit(&mut self, which: cairn_idl::keys::Limits, value: u64) -> Result<(), i64> {
+        self.limits.insert(1000 + which.word(), value);
+        Ok(())
+    }
+
     fn lease_time(&mut self) -> Option<u64> {
         Some(self.lease_time)
     }

@@ -11,6 +11,7 @@ pub mod components;
 #[cfg(test)]
 mod fake;
 pub mod ipc;
+pub mod keys;
 pub mod machine;
 pub mod net;
 pub mod outside;

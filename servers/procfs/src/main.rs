@@ -1,5 +1,5 @@
 //! The program of /proc: `cmdline=` is the machine's boot command line, `filesystems=` what disks can be mounted with; portals `proc` (system badge), `vm`
-//! (control badge), `ipc`, `net`, `local`, `event`, and `components` (`init`'s list).
+//! (control badge), `ipc`, `keys`, `net`, `local`, `event`, and `components` (`init`'s list).
 #![no_std]
 #![no_main]
 #![forbid(unsafe_code)]
@@ -24,6 +24,7 @@ fn main() -> ! {
         proc,
         vm,
         ipc: startup::portal("ipc"),
+        keys: startup::portal("keys"),
         net: startup::portal("net"),
         local: startup::portal("local"),
         event: startup::portal("event"),

@@ -11,7 +11,7 @@ use cairn_idl::fs::{Prefix, PrefixTable, PREFIX_SERIAL_SHIFT};
 use cairn_idl::proc::{SpaceKind, SpaceMap, Status};
 use cairn_idl::vm::MapEntry;
 use cairn_idl::wire::Failure;
-use cairn_idl::{components, event, ipc, local, net, proc, vm};
+use cairn_idl::{components, event, ipc, keys, local, net, proc, vm};
 use cairn_rt::{entropy, time, Portal};
 
 pub struct Outside {
@@ -20,6 +20,7 @@ pub struct Outside {
     pub vm: Portal,
     /// The server of System V's things.
     pub ipc: Option<Portal>,
+    pub keys: Option<Portal>,
     pub event: Option<Portal>,
     /// That of Internet sockets.
     pub net: Option<Portal>,
@@ -382,6 +383,34 @@ impl System for Outside {
     fn set_ipc_limit(&mut self, which: ipc::Limits, value: u64) -> Result<(), i64> {
         let portal = self.ipc.ok_or(ENOSYS)?;
         let set = ipc::Client(&portal).limit(which, 1, value);
+        set.map(|_| ()).map_err(Failure::errno)
+    }
+
+    fn key_list(&mut self, what: keys::Listing, domain: u32, label: u64) -> String {
+        let mut text = String::new();
+        let mut first = 0;
+        while let Some(portal) = self.keys {
+            let mut bytes = vec![0; 65536];
+            let client = keys::Client(&portal);
+            let Ok((next, length)) = client.list(what, domain, label, first, &mut bytes) else {
+                break;
+            };
+            text.push_str(&String::from_utf8_lossy(&bytes[..length]));
+            match next {
+                0 => break,
+                next => first = next,
+            }
+        }
+        text
+    }
+
+    fn key_limit(&mut self, which: keys::Limits) -> Option<u64> {
+        keys::Client(&self.keys?).limit(which, 0, 0).ok()
+    }
+
+    fn set_key_limit(&mut self, which: keys::Limits, value: u64) -> Result<(), i64> {
+        let portal = self.keys.ok_or(ENOSYS)?;
+        let set = keys::Client(&portal).limit(which, 1, value);
         set.map(|_| ()).map_err(Failure::errno)
     }
 

@@ -261,7 +261,7 @@ impl<S: System> Procfs<S> {
         }
     }
 
-    fn contents(&mut self, node: Node, sender: u32) -> Answer<Vec<u8>> {
+    fn contents(&mut self, node: Node, (sender, label): (u32, u64)) -> Answer<Vec<u8>> {
         let Node::Row(index, mut who) = node else {
             return Ok(Vec::new());
         };
@@ -273,6 +273,7 @@ impl<S: System> Procfs<S> {
             who.asks = self.system.pid_of(sender) == Some(who.pid);
         }
         who.reader = sender;
+        who.label = label;
         match self.rows[index].what {
             What::Fixed(text) => Ok(text.into()),
             What::Bytes(writer) => Ok(writer(&mut self.system, who)),
@@ -440,10 +441,12 @@ impl<S: System> Server for Procfs<S> {
                 tid: pid,
                 asks: true,
                 reader: 0,
+                label: 0,
             };
         }
         self.check_guard(link, cx.request.sender)?;
         who.reader = cx.request.sender;
+        who.label = cx.request.label;
         let target = writer(&mut self.system, who).ok_or(MISSING)?;
         put(&target, into)
     }
@@ -573,7 +576,7 @@ impl<S: System> Server for Procfs<S> {
                 return Err(Failure::Errno(EACCES));
             }
         }
-        let text = self.contents(node, cx.request.sender)?;
+        let text = self.contents(node, (cx.request.sender, cx.request.label))?;
         let mode = self.meta(node)?.mode;
         state.opener = cx.request.sender;
         if let Node::Space(kind, who, id) = node {
@@ -719,6 +722,7 @@ impl<S: System> Server for Procfs<S> {
             return Ok(length);
         }
         let limits = crate::ipc::limits_of(name);
+        let key_limit = crate::keys::limit_of(name);
         const HOST: [&str; 2] = ["hostname", "domainname"];
         if ![
             HOST[0],
@@ -730,6 +734,7 @@ impl<S: System> Server for Procfs<S> {
         ]
         .contains(&name)
             && limits.is_empty()
+            && key_limit.is_none()
         {
             return Err(Failure::Errno(EACCES));
         }
@@ -740,6 +745,8 @@ impl<S: System> Server for Procfs<S> {
             .ok_or(Failure::Errno(EINVAL))?;
         cx.fetch(0, text)?;
         let done = match name {
+            _ if key_limit.is_some() => key_limit
+                .map_or(Err(EINVAL), |which| crate::keys::set_limit(&mut self.system, which, text)),
             "hostname" | "domainname" => {
                 let which = u64::from(name == HOST[1]);
                 let (sender, text) = (cx.request.sender, text.trim_ascii_end());

@@ -128,6 +128,10 @@ pub trait System {
     fn ipc_limit(&mut self, which: Limits) -> Option<u64>;
     /// An error number if it cannot be so much.
     fn set_ipc_limit(&mut self, which: Limits, value: u64) -> Result<(), i64>;
+    /// The lines of /proc/keys that the process of this domain may see (it reads with this label), or of /proc/key-users.
+    fn key_list(&mut self, what: cairn_idl::keys::Listing, domain: u32, label: u64) -> String;
+    fn key_limit(&mut self, which: cairn_idl::keys::Limits) -> Option<u64>;
+    fn set_key_limit(&mut self, which: cairn_idl::keys::Limits, value: u64) -> Result<(), i64>;
     /// /proc/sys/fs/lease-break-time, in seconds.
     fn lease_time(&mut self) -> Option<u64>;
     fn set_lease_time(&mut self, seconds: u64) -> Result<(), i64>;

@@ -1,10 +1,11 @@
 //! The tree below /proc: a row per name.
 
 use crate::system::System;
-use crate::{components, ipc, machine, net, process};
+use crate::{components, ipc, keys, machine, net, process};
 use alloc::string::String;
 use cairn_idl::fs::s;
 use cairn_idl::ipc::Limits;
+use cairn_idl::keys::{Limits as KeyLimits, Listing};
 use cairn_idl::proc::{SpaceKind, SpaceMap};
 use core::fmt::Write;
 
@@ -36,6 +37,7 @@ pub enum Dir {
     Kernel,
     Random,
     Sysvipc,
+    Keys,
     Inotify,
     Vm,
     Fs,
@@ -52,8 +54,9 @@ pub struct Who {
     pub tid: u32,
     /// The process asks about itself: so it runs, whatever its threads wait for.
     pub asks: bool,
-    /// The domain of who reads.
+    /// The domain of who reads, and its label.
     pub reader: u32,
+    pub label: u64,
 }
 
 /// Writes a text; `None` if the process is gone.
@@ -338,6 +341,31 @@ pub fn rows<S: System>() -> alloc::vec::Vec<Row<S>> {
             ipc::limits(s, &[Limits::Shmmni], to)
         })),
         fixed(Kernel, "shm_rmid_forced", "0\n"),
+        text(Root, "keys", |s, who, to| {
+            keys::list(s, who, Listing::Keys, to)
+        }),
+        text(Root, "key-users", |s, who, to| {
+            keys::list(s, who, Listing::Users, to)
+        }),
+        dir(Kernel, "keys", Keys),
+        writable(text(Keys, "gc_delay", |s, _, to| {
+            keys::limit(s, KeyLimits::GcDelay, to)
+        })),
+        writable(text(Keys, "maxbytes", |s, _, to| {
+            keys::limit(s, KeyLimits::Maxbytes, to)
+        })),
+        writable(text(Keys, "maxkeys", |s, _, to| {
+            keys::limit(s, KeyLimits::Maxkeys, to)
+        })),
+        writable(text(Keys, "persistent_keyring_expiry", |s, _, to| {
+            keys::limit(s, KeyLimits::PersistentExpiry, to)
+        })),
+        writable(text(Keys, "root_maxbytes", |s, _, to| {
+            keys::limit(s, KeyLimits::RootMaxbytes, to)
+        })),
+        writable(text(Keys, "root_maxkeys", |s, _, to| {
+            keys::limit(s, KeyLimits::RootMaxkeys, to)
+        })),
         dir(Root, "sysvipc", Sysvipc),
         text(Sysvipc, "msg", |s, who, to| ipc::list(s, who, ipc::MSG, to)),
         text(Sysvipc, "sem", |s, who, to| {

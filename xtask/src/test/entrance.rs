@@ -119,7 +119,7 @@ fn alone() -> Result<Verdict> {
     let arguments = ["exec", "--only", "--with", &small, "--", "sh", "-c", script];
     let (text, said, status) = ourselves(&arguments)?;
     // A line of heads, and `vm` to `procfs`, `init` among them.
-    if text != "hello\n14\n" || status != Some(1) {
+    if text != "hello\n15\n" || status != Some(1) {
         return Ok(Err(format!("{text:?}, status {status:?}:\n{said}")));
     }
     let own = folder.0.join("own.toml");

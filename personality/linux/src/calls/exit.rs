@@ -65,6 +65,7 @@ pub fn leave(code: u64) -> ! {
         futex::wake(clear, 1, u32::MAX);
     }
     area.poll_set.take().close();
+    super::keys::thread_ends();
     let _ = Request::new(&[proc::THREAD_EXIT, code]).call(linux_slot::PROC);
     gate::exit_thread(code)
 }

@@ -20,6 +20,7 @@ pub mod ids;
 pub mod internet;
 pub mod io;
 pub mod ioctl;
+pub mod keys;
 pub mod leases;
 pub mod lend;
 pub mod locks;

@@ -71,6 +71,7 @@ const OPERATIONS: &[(u64, &[u64])] = &[
             29, 30, 31, 64, 65, 66, 67, 68, 69, 70, 71, 220, 240, 241, 242, 243, 244, 245,
         ],
     ),
+    (kind::KEYS, &[248, 249, 250]),
     // Everything that takes a name, or finds a file by one that the program does not give.
     (
         kind::PATHS,

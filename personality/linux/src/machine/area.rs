@@ -154,6 +154,8 @@ pub struct ThreadArea {
     pub signals: RefCell<ThreadSignals>,
     /// `set_tid_address`, CLONE_CHILD_CLEARTID.
     pub clear_tid: Cell<u64>,
+    /// It may have a key ring of its own.
+    pub has_keys: Cell<bool>,
     /// What this thread polls again and again.
     pub poll_set: Cell<PollSet>,
     /// What `vm` said of pages with shared futexes.
@@ -362,6 +364,7 @@ impl ThreadArea {
             exception: Cell::new(None),
             signals: RefCell::new(ThreadSignals::default()),
             clear_tid: Cell::new(0),
+            has_keys: Cell::default(),
             poll_set: Cell::default(),
             identities: Default::default(),
             realtime: Cell::new((0, 0)),

@@ -14,6 +14,7 @@ fn operations(w: &World, pid: u64) -> Vec<(&'static [u8], Vec<u64>, u64)> {
         (b"", vec![ATTEND, domain], role::GROUPS),
         (b"", vec![SPACE_OF, domain], role::GROUPS),
         (b"", vec![LIFE_OF, domain, pid], role::LIVES),
+        (b"", vec![KEYS_OF, domain], role::KEYS),
         (b"", vec![SIGNAL_FOR, 0, domain, 9], role::SIGNALS),
         (b"", vec![IDS_OF, domain], role::TERMINAL | role::INSPECT),
         (b"", vec![IDS, pid], role::TERMINAL),
