@@ -71,10 +71,8 @@ pub struct Caller {
 /// What a key is looked up for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// These permissions.
+    /// These permissions, and that it is of use still.
     All(u32),
-    /// These, and it may be one that has expired, or was revoked.
-    Even(u32),
     /// Nothing at all, for the key is only taken out of a ring.
     Unlink,
     /// What is needed is looked at later.
@@ -418,12 +416,10 @@ impl<O: Outside> Keys<O> {
         };
         let key = self.store.get(at)?;
         let wanted = match need {
-            Need::All(wanted) | Need::Even(wanted) => wanted,
+            Need::All(wanted) => wanted,
             Need::Unlink | Need::Later => return Ok((at, possessed)),
         };
-        if matches!(need, Need::All(_)) {
-            key.check(caller.now)?;
-        }
+        key.check(caller.now)?;
         match key.allows(&caller.who, possessed, wanted) {
             true => Ok((at, possessed)),
             false => Err(EACCES),
@@ -470,6 +466,7 @@ impl<O: Outside> Keys<O> {
         let target = Target {
             name: Some(key.name),
             exact: Some(at),
+            passes_expired: false,
         };
         self.search_own(caller, target).is_ok()
     }

@@ -30,6 +30,8 @@ fn time(key: &Key, now: u64, to: &mut String) -> Result<(), Error> {
     const DAY: u64 = 24 * HOUR;
     let mut left = String::new();
     match key.expiry {
+        // (As Linux has it, where a key has one time for both.)
+        _ if key.state == State::Revoked => left.push_str("expd"),
         0 => left.push_str("perm"),
         _ if key.has_expired(now) => left.push_str("expd"),
         expiry => match expiry - now {

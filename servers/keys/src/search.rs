@@ -14,6 +14,8 @@ pub struct Target {
     pub name: Option<u32>,
     /// This very key, whatever has become of it.
     pub exact: Option<u32>,
+    /// One that has expired is passed by as if it were not there.
+    pub passes_expired: bool,
 }
 
 const END: u32 = u32::MAX;
@@ -90,7 +92,7 @@ impl Store {
                 return Some(Err(EKEYREVOKED));
             }
             if key.has_expired(now) {
-                return Some(Err(EKEYEXPIRED));
+                return (!target.passes_expired).then_some(Err(EKEYEXPIRED));
             }
         }
         Some(match key.allows(who, possessed, SEARCH) {
@@ -147,25 +149,57 @@ impl Store {
         Err(failed)
     }
 
-    /// Whether a ring may come into another: EDEADLK, it has the other in it, or is it; ELOOP, it has rings too deep in it for that to be known.
+    /// Whether a ring may come into another: EDEADLK, it has the other in it, or is it; ELOOP, it has rings in it deeper than [`DEPTH`].
+    ///
+    /// Each ring is gone into once. How deep it is below is kept in it for who comes there by another way.
     pub fn may_contain(&mut self, ring: u32, inner: u32) -> Result<(), i64> {
         if self.get(inner)?.kind != Kind::Keyring {
             return Ok(());
         }
-        let mut queue = self.begin(inner);
-        while let Some((at, depth, content)) = self.dequeue(&mut queue) {
-            if at == ring {
+        if inner == ring {
+            return Err(EDEADLK);
+        }
+        self.searches += 1;
+        let number = self.searches;
+        // The way down: rings, and the last one of each that was gone into.
+        let mut way = [(inner, None); DEPTH as usize + 1];
+        let mut depth = 0;
+        loop {
+            let (at, last) = way[depth];
+            let key = self.get_mut(at)?;
+            if last.is_none() {
+                (key.seen, key.depth) = (number, 0);
+            }
+            let content = key.content;
+            let Some(below) = self.next_inner(content, last) else {
+                let Some(above) = depth.checked_sub(1) else {
+                    return Ok(());
+                };
+                let height = self.get(at)?.depth + 1;
+                depth = above;
+                let above = self.get_mut(way[depth].0)?;
+                above.depth = above.depth.max(height);
+                continue;
+            };
+            way[depth].1 = Some(below);
+            if below == ring {
                 return Err(EDEADLK);
             }
-            let mut next = self.next_inner(content, None);
-            if depth == DEPTH && next.is_some() {
+            let seen = self.get(below)?;
+            let known = (seen.seen == number).then_some(seen.depth);
+            if depth + 1 + usize::from(known.unwrap_or(0)) > usize::from(DEPTH) {
                 return Err(ELOOP);
             }
-            while let Some(below) = next {
-                self.enqueue(&mut queue, below, depth + 1);
-                next = self.next_inner(content, Some(below));
+            match known {
+                None => {
+                    depth += 1;
+                    way[depth] = (below, None);
+                }
+                Some(height) => {
+                    let key = self.get_mut(at)?;
+                    key.depth = key.depth.max(height + 1);
+                }
             }
         }
-        Ok(())
     }
 }

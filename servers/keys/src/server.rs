@@ -44,6 +44,8 @@ pub struct Keys<O> {
 
 /// Most bytes of the parts' texts: type, description, and a payload.
 const PAYLOAD: u64 = 1024 * 1024 - 1;
+/// And of an UPDATE.
+const UPDATE: u64 = 4096;
 const NONE: u32 = u32::MAX;
 
 fn id(word: u64) -> i32 {
@@ -201,7 +203,7 @@ impl<O: Outside> Keys<O> {
             0 => None,
             ring => Some(self.lookup(cx, caller, ring, true, Need::All(WRITE))?.0),
         };
-        let target = self.called(kind.ok_or(ENOKEY)?, description);
+        let target = self.called(kind.ok_or(ENOKEY)?, description, true);
         let found = self.search_own(caller, target).map_err(absent)?;
         if let Some(ring) = ring {
             // (What was found by a search is possessed.)
@@ -214,10 +216,11 @@ impl<O: Outside> Keys<O> {
         self.serial(found)
     }
 
-    fn called(&self, kind: Kind, description: Vec<u8>) -> Target {
+    fn called(&self, kind: Kind, description: Vec<u8>, passes_expired: bool) -> Target {
         Target {
             name: self.store.names.find(kind, &Rc::new(description)),
             exact: None,
+            passes_expired,
         }
     }
 
@@ -254,7 +257,7 @@ impl<O: Outside> Keys<O> {
             }
             Command::Update => {
                 let length = cx.request.out_len as u64;
-                if length > PAYLOAD {
+                if length > UPDATE {
                     return Err(EINVAL);
                 }
                 let payload = Self::fetch(cx, 0, length)?;
@@ -279,7 +282,7 @@ impl<O: Outside> Keys<O> {
                 if mode & !MODE != 0 {
                     return Err(EINVAL);
                 }
-                let (at, _) = self.lookup(cx, caller, own, true, Need::Even(SETATTR))?;
+                let (at, _) = self.lookup(cx, caller, own, true, Need::All(SETATTR))?;
                 let may = caller.privileged;
                 let key = self.store.get_mut(at)?;
                 if !may && key.uid != caller.who.uid {
@@ -312,7 +315,7 @@ impl<O: Outside> Keys<O> {
             Command::Search => self.search(cx, caller),
             Command::Read => self.read_key(cx, caller, own),
             Command::SetTimeout => {
-                let (at, _) = self.lookup(cx, caller, own, true, Need::Even(SETATTR))?;
+                let (at, _) = self.lookup(cx, caller, own, true, Need::All(SETATTR))?;
                 let when = match second as u32 {
                     0 => 0,
                     seconds => caller.now.saturating_add(seconds.into()),
@@ -320,7 +323,7 @@ impl<O: Outside> Keys<O> {
                 self.store.expires(at, when).map(|()| 0)
             }
             Command::GetSecurity => {
-                self.lookup(cx, caller, own, false, Need::Even(VIEW))?;
+                self.lookup(cx, caller, own, false, Need::All(VIEW))?;
                 self.tell(cx, b"\0")
             }
             Command::SessionToParent => self.session_to_parent(cx, caller).map(|()| 0),
@@ -355,7 +358,7 @@ impl<O: Outside> Keys<O> {
         if uid == NONE && gid == NONE {
             return Ok(0);
         }
-        let (at, _) = self.lookup(cx, caller, own, true, Need::Even(SETATTR))?;
+        let (at, _) = self.lookup(cx, caller, own, true, Need::All(SETATTR))?;
         let key = self.store.get(at)?;
         let user = if uid == NONE { key.uid } else { uid };
         let group = if gid == NONE { key.gid } else { gid };
@@ -377,7 +380,7 @@ impl<O: Outside> Keys<O> {
     }
 
     fn describe(&mut self, cx: &mut Context, caller: &mut Caller, own: i32) -> Result<u64, i64> {
-        let (at, _) = self.lookup(cx, caller, own, false, Need::Even(VIEW))?;
+        let (at, _) = self.lookup(cx, caller, own, false, Need::All(VIEW))?;
         let key = self.store.get(at)?;
         let mut text = core::mem::take(&mut self.text);
         text.clear();
@@ -406,7 +409,7 @@ impl<O: Outside> Keys<O> {
         if !self.store.get(ring)?.is_ring() {
             return Err(ENOTDIR);
         }
-        let target = self.called(kind, description);
+        let target = self.called(kind, description, false);
         let (who, now) = (&caller.who, caller.now);
         let found = self.store.search(ring, possessed, target, who, now);
         let found = found.map_err(absent)?;

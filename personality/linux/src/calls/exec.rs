@@ -448,6 +448,7 @@ fn settle(exe: Vec<u8>, name: &[u8], traced: bool) {
     area::set_fs_base(0);
     area.reset_fpu();
     area.clear_tid.set(0);
+    area.keys.take();
     area.robust_list.set(0);
     {
         let mut signals = area.signals.borrow_mut();

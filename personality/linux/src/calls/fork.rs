@@ -7,7 +7,7 @@ use super::futex::own_id;
 use super::{pidfds, spaces};
 use crate::errno::{Result, E2BIG, EBUSY, EFAULT, EINVAL, ENOMEM, ENOSYS, EPERM};
 use crate::frames;
-use crate::machine::area::{self, area, process, spawn_area, Birth, Frame, ThreadArea};
+use crate::machine::area::{self, area, process, spawn_area, Birth, Frame, ThreadArea, OwnKeys};
 use crate::machine::arena::{self, Arena};
 use crate::machine::entry::label;
 use crate::machine::gate;
@@ -181,6 +181,7 @@ fn birth(wish: &Wish, thread: bool) -> Birth {
         passed: None,
         parent: process().pid(),
         affinity: area().affinity.get(),
+        keys: area().keys.get() != OwnKeys::None,
     }
 }
 
@@ -450,6 +451,10 @@ pub fn child_main(told: u64) {
             super::exit::die(crate::signal::SIGKILL);
         }
     }
+    area.keys.set(match birth.thread && birth.keys {
+        true => OwnKeys::Wanted,
+        false => OwnKeys::None,
+    });
     area.affinity.set(birth.affinity);
     if birth.affinity != 0 {
         // It worked for the maker, so it works.

@@ -1,7 +1,7 @@
 //! Key rings: add_key(2), request_key(2), keyctl(2), asked of their server ([`cairn_idl::keys`]), which knows who asks and whose rings those with names are.
 
 use crate::errno::{Result, EFAULT, EINVAL, EOPNOTSUPP};
-use crate::machine::area::{area, process, Frame};
+use crate::machine::area::{area, process, Frame, OwnKeys};
 use crate::machine::request::{Request, Vector};
 use crate::machine::user::{self, UserRange};
 use crate::path::scheme;
@@ -15,6 +15,8 @@ pub const MANAGER: &[u8] = b"keys:";
 const KIND: u64 = 32;
 const DESCRIPTION: u64 = 4096;
 const PAYLOAD: u64 = 1024 * 1024 - 1;
+/// Most bytes of KEYCTL_UPDATE.
+const UPDATE: u64 = 4096;
 const THREAD: i32 = -1;
 const PROCESS: i32 = -2;
 /// What keyctl(2) can do here: all, persistent and large keys, invalidating, restricting, moving.
@@ -29,16 +31,32 @@ fn word(argument: u64) -> u64 {
     id(argument) as i64 as u64
 }
 
-/// Whatever is asked with the name of the thread's ring may have made it: its server is told when the thread ends.
+/// The server, once the calling thread has what key ring it is to have. (Linux gives new threads one if their maker has one.)
+fn server() -> Result<u32> {
+    let slot = scheme(MANAGER)?;
+    if area().keys.get() == OwnKeys::Wanted {
+        area().keys.set(OwnKeys::There);
+        let words = [
+            keys::CONTROL,
+            Command::GetKeyringId.word(),
+            THREAD as i64 as u64,
+            1,
+        ];
+        Request::new(&words).call(slot)?;
+    }
+    Ok(slot)
+}
+
+/// Whatever is asked with the name of the thread's ring may make it: its server is told when the thread ends.
 fn note_thread(ids: &[u64]) {
     if ids.iter().any(|&argument| id(argument) == THREAD) {
-        area().has_keys.set(true);
+        area().keys.set(OwnKeys::There);
     }
 }
 
 /// The thread ends, and with it its key ring.
 pub fn thread_ends() {
-    if area().has_keys.take() {
+    if area().keys.take() == OwnKeys::There {
         if let Ok(slot) = scheme(MANAGER) {
             let _ = Request::new(&[keys::THREAD_ENDS]).call(slot);
         }
@@ -88,7 +106,7 @@ pub fn add_key(f: &mut Frame) -> Result<u64> {
     note_thread(&[ring]);
     let words = [keys::ADD, word(ring), kind, description];
     let request = Request::new(&words).out_vector(&vector);
-    Ok(request.call(scheme(MANAGER)?)?[0])
+    Ok(request.call(server()?)?[0])
 }
 
 pub fn request_key(f: &mut Frame) -> Result<u64> {
@@ -103,14 +121,14 @@ pub fn request_key(f: &mut Frame) -> Result<u64> {
     note_thread(&[ring]);
     let words = [keys::REQUEST, word(ring), kind, description];
     let request = Request::new(&words).out_vector(&vector);
-    Ok(request.call(scheme(MANAGER)?)?[0])
+    Ok(request.call(server()?)?[0])
 }
 
 /// A command without anything to point at.
 fn plain(command: Command, arguments: [u64; 4]) -> Result<u64> {
     let [first, second, third, fourth] = arguments;
     let words = [keys::CONTROL, command.word(), first, second, third, fourth];
-    Ok(Request::new(&words).call(scheme(MANAGER)?)?[0])
+    Ok(Request::new(&words).call(server()?)?[0])
 }
 
 /// A command that tells something.
@@ -124,7 +142,7 @@ fn telling(command: Command, key: u64, address: u64, length: u64) -> Result<u64>
     };
     let words = [keys::CONTROL, command.word(), word(key)];
     let request = Request::new(&words).input_user(room);
-    Ok(request.call(scheme(MANAGER)?)?[0])
+    Ok(request.call(server()?)?[0])
 }
 
 /// Where keys are put that request_key(2) has made, which happens nowhere here: what is said is remembered, and the rings that are named are there then.
@@ -173,7 +191,9 @@ pub fn keyctl(f: &mut Frame) -> Result<u64> {
     let one = [word(a), 0, 0, 0];
     match command {
         Command::GetKeyringId => {
-            note_thread(&[a]);
+            if id(b) != 0 {
+                note_thread(&[a]);
+            }
             plain(command, [word(a), word(b), 0, 0])
         }
         Command::JoinSessionKeyring => {
@@ -183,12 +203,15 @@ pub fn keyctl(f: &mut Frame) -> Result<u64> {
             let name = text(a, DESCRIPTION)?;
             let words = [keys::CONTROL, command.word(), 1];
             let request = Request::new(&words).out_user(name);
-            Ok(request.call(scheme(MANAGER)?)?[0])
+            Ok(request.call(server()?)?[0])
         }
         Command::Update => {
+            if c > UPDATE {
+                return Err(EINVAL);
+            }
             let words = [keys::CONTROL, command.word(), word(a)];
             let request = Request::new(&words).out_user(payload(b, c)?);
-            Ok(request.call(scheme(MANAGER)?)?[0])
+            Ok(request.call(server()?)?[0])
         }
         Command::Chown => {
             let (user, group) = (
@@ -223,7 +246,7 @@ pub fn keyctl(f: &mut Frame) -> Result<u64> {
                 word(d),
             ];
             let request = Request::new(&words).out_vector(&vector);
-            Ok(request.call(scheme(MANAGER)?)?[0])
+            Ok(request.call(server()?)?[0])
         }
         Command::GetPersistent => {
             let user = owner(a, user_space::outside_user)?;
@@ -251,7 +274,7 @@ pub fn keyctl(f: &mut Frame) -> Result<u64> {
                 restriction,
             ];
             let request = Request::new(&words).out_vector(&vector);
-            Ok(request.call(scheme(MANAGER)?)?[0])
+            Ok(request.call(server()?)?[0])
         }
         Command::Move => {
             note_thread(&[a, c]);

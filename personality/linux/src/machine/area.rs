@@ -154,8 +154,8 @@ pub struct ThreadArea {
     pub signals: RefCell<ThreadSignals>,
     /// `set_tid_address`, CLONE_CHILD_CLEARTID.
     pub clear_tid: Cell<u64>,
-    /// It may have a key ring of its own.
-    pub has_keys: Cell<bool>,
+    /// Whether it has a key ring of its own.
+    pub keys: Cell<OwnKeys>,
     /// What this thread polls again and again.
     pub poll_set: Cell<PollSet>,
     /// What `vm` said of pages with shared futexes.
@@ -230,6 +230,17 @@ pub struct Birth {
     pub parent: u32,
     /// The maker's wish for cores; see [`ThreadArea::affinity`].
     pub affinity: u64,
+    /// The maker has a key ring of its own.
+    pub keys: bool,
+}
+
+/// A thread's key ring: there is none; there may be one; there is to be one when it is asked for first, as the thread's maker had one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OwnKeys {
+    #[default]
+    None,
+    There,
+    Wanted,
 }
 
 /// Size of a block.
@@ -364,7 +375,7 @@ impl ThreadArea {
             exception: Cell::new(None),
             signals: RefCell::new(ThreadSignals::default()),
             clear_tid: Cell::new(0),
-            has_keys: Cell::default(),
+            keys: Cell::default(),
             poll_set: Cell::default(),
             identities: Default::default(),
             realtime: Cell::new((0, 0)),
