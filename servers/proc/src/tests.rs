@@ -9,6 +9,7 @@ mod files;
 mod filters;
 mod invariants;
 mod jobs;
+mod keys;
 mod life;
 mod lives;
 mod random;
