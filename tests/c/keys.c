@@ -1,4 +1,5 @@
-/* Key rings (add_key, request_key, keyctl): what each call says, who may what, what possession is, times, quotas, rings in rings, and what fork, exec and threads have of each other's rings. */
+/* Key rings (add_key, request_key, keyctl): what each call says, who may what, what possession is, times, quotas, rings in rings, and what fork, exec and
+ * threads have of each other's rings. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

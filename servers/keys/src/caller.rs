@@ -2,8 +2,8 @@
 //!
 //! A session and a program are numbers that `proc` keeps for processes. It closes their portals when nobody has them any more, and then what they hold goes.
 
-use crate::key::{Kind, Who, LINK, NO_GROUP, POSSESSOR_ALL, READ, SETATTR, USER, USER_ALL, VIEW};
 use crate::key::{Kept, POSSESSOR};
+use crate::key::{Kind, Who, LINK, NO_GROUP, POSSESSOR_ALL, READ, SETATTR, USER, USER_ALL, VIEW};
 use crate::search::Target;
 use crate::server::{Keys, Outside};
 use crate::store::{Quota, Wish, OWN, PERSISTENT, SESSION};
@@ -427,12 +427,7 @@ impl<O: Outside> Keys<O> {
     }
 
     /// The caller's session: without one, that of its user, or a new one if something is to come into it.
-    fn session(
-        &mut self,
-        cx: &mut Context,
-        caller: &mut Caller,
-        create: bool,
-    ) -> Result<u32, i64> {
+    fn session(&mut self, cx: &mut Context, caller: &mut Caller, create: bool) -> Result<u32, i64> {
         let Some(ring) = caller.session else {
             let of_user = self.of_user(cx, caller, SESSION)?;
             if create {
@@ -475,7 +470,10 @@ impl<O: Outside> Keys<O> {
     pub fn search_own(&mut self, caller: &Caller, target: Target) -> Result<u32, i64> {
         let (mut absent, mut failed) = (false, EAGAIN);
         for ring in self.own_rings(caller).into_iter().flatten() {
-            match self.store.search(ring, true, target, &caller.who, caller.now) {
+            match self
+                .store
+                .search(ring, true, target, &caller.who, caller.now)
+            {
                 Ok(found) => return Ok(found),
                 Err(EAGAIN) => absent = true,
                 Err(error) => failed = error,

@@ -70,7 +70,10 @@ impl Store {
             None => 0,
             Some(after) => after.checked_add(1)?,
         };
-        let next = self.inner.range((content, from)..=(content, u32::MAX)).next();
+        let next = self
+            .inner
+            .range((content, from)..=(content, u32::MAX))
+            .next();
         next.map(|(_, key)| *key)
     }
 

@@ -1,7 +1,7 @@
 //! The operations for the framework: add_key(2), request_key(2), keyctl(2), and the limits.
 
 use crate::caller::{errno, Caller, Found, Holder, Need, Process};
-use crate::key::{Kind, LINK, MODE, READ, SEARCH, SETATTR, State, VIEW, WRITE};
+use crate::key::{Kind, State, LINK, MODE, READ, SEARCH, SETATTR, VIEW, WRITE};
 use crate::lines::group;
 use crate::search::Target;
 use crate::store::{Quota, Store, Wish};
@@ -115,13 +115,7 @@ impl<O: Outside> Keys<O> {
         }
     }
 
-    fn link(
-        &mut self,
-        cx: &mut Context,
-        caller: &Caller,
-        ring: u32,
-        at: u32,
-    ) -> Result<(), i64> {
+    fn link(&mut self, cx: &mut Context, caller: &Caller, ring: u32, at: u32) -> Result<(), i64> {
         self.may_link(ring, at, caller.now)?;
         self.store.link(cx, caller.payer, ring, at)
     }
@@ -645,9 +639,7 @@ impl<O: Outside> Server for Keys<O> {
         let answer = match cx.request.words[0] {
             keys::LIMIT => {
                 let was = self.limit(cx);
-                return was
-                    .map(|was| Reply::new(&[0, was]))
-                    .map_err(Failure::Errno);
+                return was.map(|was| Reply::new(&[0, was])).map_err(Failure::Errno);
             }
             keys::LIST => {
                 let next = self.listed(cx).map_err(Failure::Errno)?;

@@ -8,7 +8,7 @@
 //! * a ring that is cleared or goes leaves its content to [`Store::sweep`], which takes it apart in pieces, and so are keys taken out of many rings: nothing
 //!   that a request does grows with a ring.
 
-use crate::key::{Key, Kept, Kind, State};
+use crate::key::{Kept, Key, Kind, State};
 use crate::limits::Limits;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::rc::Rc;
@@ -240,18 +240,15 @@ impl Store {
         if counted {
             self.count(wish.uid, 1, bytes, wish.quota == Quota::In)?;
         }
-        let made = cx
-            .charge(payer, kept.bytes)
-            .map_err(errno)
-            .and_then(
-                |()| match self.names.take(wish.kind, wish.description) {
-                    Ok(name) => Ok(name),
-                    Err(error) => {
-                        cx.refund(payer, kept.bytes);
-                        Err(error)
-                    }
-                },
-            );
+        let made = cx.charge(payer, kept.bytes).map_err(errno).and_then(|()| {
+            match self.names.take(wish.kind, wish.description) {
+                Ok(name) => Ok(name),
+                Err(error) => {
+                    cx.refund(payer, kept.bytes);
+                    Err(error)
+                }
+            }
+        });
         let name = match made {
             Ok(name) => name,
             Err(error) => {
@@ -478,13 +475,7 @@ impl Store {
     }
 
     /// A key comes into a ring, in the place of the one that is called the same.
-    pub fn link(
-        &mut self,
-        cx: &mut Context,
-        payer: u32,
-        ring: u32,
-        at: u32,
-    ) -> Result<(), i64> {
+    pub fn link(&mut self, cx: &mut Context, payer: u32, ring: u32, at: u32) -> Result<(), i64> {
         let key = self.get(at)?;
         let (name, is_ring) = (key.name, key.is_ring());
         let of = self.get(ring)?;

@@ -144,7 +144,9 @@ fn read(b: &mut Keyring, key: i64) -> Answer {
 fn keys_of(b: &mut Keyring, ring: i64) -> BTreeSet<i64> {
     let answer = read(b, ring);
     let serials = answer.bytes().as_chunks::<4>().0.iter();
-    serials.map(|four| i32::from_le_bytes(*four).into()).collect()
+    serials
+        .map(|four| i32::from_le_bytes(*four).into())
+        .collect()
 }
 
 /// What always holds of the tables.
@@ -275,7 +277,13 @@ fn strangers_get_nothing() {
     user(&mut b, 70);
     assert_eq!(read(&mut b, key).result(), -EACCES);
     // What a reader may see is asked by the badge for that, and by nobody else.
-    let list = [keys::LIST, Listing::Keys.word(), 50, label::make(1000, 1000), 0];
+    let list = [
+        keys::LIST,
+        Listing::Keys.word(),
+        50,
+        label::make(1000, 1000),
+        0,
+    ];
     assert_eq!(b.call(0, &list, b"", 65536).unwrap().result(), -EPERM);
     let listed = b.call(keys::READER, &list, b"", 65536).unwrap();
     let text = String::from_utf8(listed.bytes().to_vec()).unwrap();
@@ -315,7 +323,10 @@ fn lengths_that_are_no_lengths_are_refused() {
         assert_eq!(b.result(0, &words, b"useraxyz"), -EINVAL, "{lengths:?}");
     }
     assert_eq!(add(&mut b, "user", "a\0b", b"x", SESSION), -EINVAL);
-    assert_eq!(add(&mut b, "big_key", "a", &[7; 200_000], SESSION).min(1), 1);
+    assert_eq!(
+        add(&mut b, "big_key", "a", &[7; 200_000], SESSION).min(1),
+        1
+    );
     let big = request(&mut b, "big_key", "a");
     assert_eq!(read(&mut b, big).result(), 200_000);
     // What is more than the user may have here is not kept.
@@ -419,8 +430,13 @@ impl Model {
     }
 
     fn height(&self, ring: i64) -> usize {
-        let inner = self.rings[&ring].iter().filter(|((is_ring, _), _)| *is_ring);
-        inner.map(|(_, &below)| 1 + self.height(below)).max().unwrap_or(0)
+        let inner = self.rings[&ring]
+            .iter()
+            .filter(|((is_ring, _), _)| *is_ring);
+        inner
+            .map(|(_, &below)| 1 + self.height(below))
+            .max()
+            .unwrap_or(0)
     }
 
     /// What nobody reaches any more goes.
@@ -496,7 +512,7 @@ fn rings_are_as_a_simple_model_has_them() {
                         assert!(result > 0, "{result}");
                         let there = model.rings[&ring].get(&(is_ring, name)).copied();
                         let updates = there.filter(|key| !is_ring && !model.keys[key].3);
-                        assert_eq!(updates.is_some_and(|key| key != result), false);
+                        assert!(updates.is_none_or(|key| key == result));
                         model.keys.insert(result, (is_ring, name, length, false));
                         if is_ring {
                             model.rings.insert(result, BTreeMap::new());
@@ -508,12 +524,9 @@ fn rings_are_as_a_simple_model_has_them() {
                 }
                 3 | 4 => {
                     let result = control(&mut b, Command::Link, &[key, ring]);
-                    let expected = model
-                        .live(ring)
-                        .and_then(|_| model.live(key))
-                        .and_then(|(is_ring, name)| {
-                            model.may_link(ring, key).map(|()| (is_ring, name))
-                        });
+                    let expected = model.live(ring).and_then(|_| model.live(key)).and_then(
+                        |(is_ring, name)| model.may_link(ring, key).map(|()| (is_ring, name)),
+                    );
                     match expected {
                         Err(error) if is_circle(error) => assert!(is_circle(result), "{result}"),
                         Err(error) => assert_eq!(result, error, "{seed}"),

@@ -3,12 +3,12 @@
 use crate::cgroups;
 use crate::cpu_timers::Watch;
 use crate::filters::Filter;
+use crate::keys::Session;
 use crate::limits::Limits;
 use crate::login::Login;
 use crate::oom::Oom;
 use crate::pid_spaces::Pids;
 use crate::signal::{Info, Queue, IGNORED_BY_DEFAULT, SIGCHLD};
-use crate::keys::Session;
 use crate::spaces::{CgroupSpace, Host, IpcSpace, Space};
 use crate::system::{Domain, Faults};
 use crate::table::{Slot, NONE};

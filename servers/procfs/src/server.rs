@@ -745,8 +745,9 @@ impl<S: System> Server for Procfs<S> {
             .ok_or(Failure::Errno(EINVAL))?;
         cx.fetch(0, text)?;
         let done = match name {
-            _ if key_limit.is_some() => key_limit
-                .map_or(Err(EINVAL), |which| crate::keys::set_limit(&mut self.system, which, text)),
+            _ if key_limit.is_some() => key_limit.map_or(Err(EINVAL), |which| {
+                crate::keys::set_limit(&mut self.system, which, text)
+            }),
             "hostname" | "domainname" => {
                 let which = u64::from(name == HOST[1]);
                 let (sender, text) = (cx.request.sender, text.trim_ascii_end());

@@ -7,7 +7,7 @@ use super::futex::own_id;
 use super::{pidfds, spaces};
 use crate::errno::{Result, E2BIG, EBUSY, EFAULT, EINVAL, ENOMEM, ENOSYS, EPERM};
 use crate::frames;
-use crate::machine::area::{self, area, process, spawn_area, Birth, Frame, ThreadArea, OwnKeys};
+use crate::machine::area::{self, area, process, spawn_area, Birth, Frame, OwnKeys, ThreadArea};
 use crate::machine::arena::{self, Arena};
 use crate::machine::entry::label;
 use crate::machine::gate;

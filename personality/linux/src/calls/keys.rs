@@ -265,14 +265,7 @@ pub fn keyctl(f: &mut Frame) -> Result<u64> {
                 }
             }
             let [kind, restriction] = lengths;
-            let words = [
-                keys::CONTROL,
-                command.word(),
-                word(a),
-                0,
-                kind,
-                restriction,
-            ];
+            let words = [keys::CONTROL, command.word(), word(a), 0, kind, restriction];
             let request = Request::new(&words).out_vector(&vector);
             Ok(request.call(server()?)?[0])
         }

@@ -13,7 +13,16 @@ fn of(w: &mut World, pid: u64) -> [u64; 2] {
 
 fn set(w: &mut World, pid: u64, whose: KeyRings, number: u64) -> i64 {
     let domain = u64::from(w.domain(pid).id);
-    let words = [KEYS_SET, domain, whose.word(), number, 0, 0, 0, 100 + number];
+    let words = [
+        KEYS_SET,
+        domain,
+        whose.word(),
+        number,
+        0,
+        0,
+        0,
+        100 + number,
+    ];
     w.message(7, 7, role::KEYS, 0, b"", &words, 1).result()
 }
 
