@@ -326,6 +326,18 @@ fn the_host_name_and_limits_can_be_written_and_nothing_else() {
     assert_eq!(bench.result(handle, &words, b"one\n"), -EINVAL);
     assert_eq!(text(&mut bench, "sys/kernel/sem"), "1\t2\t3\t7\n");
     assert!(text(&mut bench, "sysvipc/shm").ends_with("swap\nShm\n"));
+    let handle = bench.open(b"sys/kernel/keys/maxkeys", o::WRONLY, 0);
+    let handle = handle.unwrap();
+    assert_eq!(bench.result(handle, &words, b"9\n"), 2);
+    assert_eq!(bench.result(handle, &words, b"-1\n"), -EINVAL);
+    assert_eq!(text(&mut bench, "sys/kernel/keys/maxkeys"), "9\n");
+    assert_eq!(text(&mut bench, "sys/kernel/keys/maxbytes"), "8\n");
+    // Keys are those that the reader may see.
+    let (sender, label) = (bench.sender, bench.label);
+    assert_eq!(
+        text(&mut bench, "keys"),
+        format!("Keys {sender} {label:x}\n")
+    );
     if let Ok(handle) = bench.open(b"sys/kernel/pid_max", o::WRONLY, 0) {
         assert_eq!(bench.result(handle, &words, b"1\n"), -EACCES);
     }
