@@ -311,7 +311,7 @@ impl<N: Nucleus> Vm<N> {
     /// Time has passed: who was asked and did not come is not waited for any more.
     pub fn late(&mut self) {
         let now = self.nucleus.now();
-        self.rest_pools(now);
+        self.pools_late(now);
         if self.others_late().is_none_or(|at| at > now) {
             return;
         }

@@ -127,6 +127,9 @@ pub(crate) struct Later {
     held: Vec<Request>,
     /// The job whose caller's priority is looked at next: a caller may be lifted while it waits.
     next: usize,
+    /// What nobody waits for: frames of `vm`'s own heap that it has too many of, those of the nucleus's pools.
+    heap_rests: bool,
+    pub(crate) pools_rest: bool,
 }
 
 impl<N: Nucleus> Vm<N> {
@@ -353,8 +356,23 @@ impl<N: Nucleus> Vm<N> {
     #[inline]
     pub fn later(&self) -> Option<Option<u8>> {
         match self.later.jobs.is_empty() {
-            true => self.frames.has_ended().then_some(Some(priority::NORMAL)),
+            true => (self.frames.has_ended() || self.later.heap_rests || self.later.pools_rest)
+                .then_some(Some(priority::NORMAL)),
             false => Some(None),
+        }
+    }
+
+    /// Its heap may give some back.
+    pub fn heap_may_rest(&mut self) {
+        self.later.heap_rests = true;
+    }
+
+    /// Some of what nobody uses goes back.
+    fn rest_piece(&mut self) {
+        if self.later.heap_rests {
+            self.later.heap_rests = self.rest_heap();
+        } else if core::mem::take(&mut self.later.pools_rest) {
+            self.rest_pools();
         }
     }
 
@@ -376,7 +394,9 @@ impl<N: Nucleus> Vm<N> {
         let first = |(at, job): (usize, &Job)| (job.priority, u64::MAX - job.turn, usize::MAX - at);
         let most = (0..).zip(&mut self.later.jobs);
         let Some((at, job)) = most.max_by_key(|(at, job)| first((*at, job))) else {
-            self.frames.drop_piece();
+            if !self.frames.drop_piece() {
+                self.rest_piece();
+            }
             return;
         };
         self.later.turns += 1;

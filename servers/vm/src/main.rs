@@ -203,7 +203,7 @@ fn main() -> ! {
         if portals::stashed() < STASH_LOW {
             vm.feed_heap();
         } else if portals::stashed() > STASH_HIGH {
-            vm.rest_heap();
+            vm.heap_may_rest();
         }
         let deadline = vm.deadline();
         if deadline != known {

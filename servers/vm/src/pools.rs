@@ -143,17 +143,23 @@ impl<N: Nucleus> Vm<N> {
     /// A domain ends: its objects are free soon.
     #[inline]
     pub(crate) fn pools_may_rest(&mut self) {
-        if self.pools.frames > QUIET && self.pools.rest_at.is_none() {
+        if self.pools.frames > QUIET && self.pools.rest_at.is_none() && !self.later.pools_rest {
             self.pools.wait = REST;
             self.pools.rest_at = Some(self.nucleus.now() + REST);
         }
     }
 
-    /// If it is time: what nobody uses at the ends of the pools goes back. They keep a quarter more than what is used, so that they do not grow again at once.
-    pub(crate) fn rest_pools(&mut self, now: u64) {
-        if self.pools.rest_at.is_none_or(|at| at > now) {
-            return;
+    /// If it is time, pools are looked at when nobody wants anything.
+    pub(crate) fn pools_late(&mut self, now: u64) {
+        if self.pools.rest_at.is_some_and(|at| at <= now) {
+            self.pools.rest_at = None;
+            self.later.pools_rest = true;
         }
+    }
+
+    /// What nobody uses at the ends of the pools goes back. They keep a quarter more than what is used, so that they do not grow again at once.
+    pub(crate) fn rest_pools(&mut self) {
+        let now = self.nucleus.now();
         let mut left = false;
         for kind in pool::ALL {
             let Ok((used, capacity, bytes)) = self.nucleus.pool_info(kind) else {
@@ -172,7 +178,7 @@ impl<N: Nucleus> Vm<N> {
                 self.pools.frames -= 1;
                 self.grower_pays_less();
             }
-            // One piece at a time: this is more important than whatever else runs, and nobody waits for it.
+            // One piece at a time: nobody waits for it.
             self.pools.wait = REST;
             self.pools.rest_at = Some(now + STEP);
             return self.wake_waiting();

@@ -15,6 +15,8 @@ const ENTRY: usize = core::mem::size_of::<MapEntry>();
 /// Entries written at a time.
 const ENTRIES: usize = 64;
 
+/// Frames of the heap that go back in one piece.
+const RESTED_AT_ONCE: usize = 4;
 /// Less heap than what is there for every request without asking.
 pub(crate) const EVERY_REQUEST: usize = 64 * 1024;
 
@@ -178,9 +180,12 @@ impl<N: Nucleus> Vm<N> {
         self.starved = !self.heap_room(0);
     }
 
-    /// What `vm`'s own heap has given back is free for all.
-    pub fn rest_heap(&mut self) {
-        while let Some(frame) = self.nucleus.heap_rest() {
+    /// Some of what `vm`'s own heap has given back is free for all. False: that was all of it.
+    pub(crate) fn rest_heap(&mut self) -> bool {
+        for _ in 0..RESTED_AT_ONCE {
+            let Some(frame) = self.nucleus.heap_rest() else {
+                return false;
+            };
             if self.frames.release(frame) {
                 self.heap_frames -= 1;
             } else if self.frames.adopt(frame) {
@@ -189,6 +194,7 @@ impl<N: Nucleus> Vm<N> {
                 self.used -= 1;
             }
         }
+        true
     }
 
     /// As [`Vm::heap_room`] for what is small mostly.

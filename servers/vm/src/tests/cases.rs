@@ -224,8 +224,16 @@ fn what_the_heap_gives_back_is_free() {
         w.vm.nucleus.heap_rest.push(frame);
         w.vm.heap_frames += 1;
     }
-    w.vm.rest_heap();
+    w.vm.heap_may_rest();
+    // In pieces, at an ordinary program's priority.
+    let mut pieces = 0;
+    while let Some(level) = w.vm.later() {
+        assert_eq!(level, Some(cairn_abi::priority::NORMAL));
+        w.vm.do_piece();
+        pieces += 1;
+    }
     assert_eq!((w.vm.frames.free(), w.vm.heap_frames), (free, 0));
+    assert_eq!(pieces, 2);
 }
 
 #[test]
@@ -1458,7 +1466,13 @@ fn pools_give_back_what_many_domains_needed() {
     let rest = |w: &mut World| {
         while let Some(at) = w.vm.deadline() {
             w.vm.nucleus.time = at;
+            // (What tells the time is more important than programs: nothing is done then.)
+            let before = w.vm.pools.frames;
             w.vm.late();
+            assert_eq!(w.vm.pools.frames, before);
+            while w.vm.later().is_some() {
+                w.vm.do_piece();
+            }
         }
     };
     let many = |w: &mut World| -> Vec<_> { (0..1000).map(|_| w.fork(first).unwrap()).collect() };
