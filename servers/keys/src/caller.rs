@@ -2,7 +2,7 @@
 //!
 //! A session and a program are numbers that `proc` keeps for processes. It closes their portals when nobody has them any more, and then what they hold goes.
 
-use crate::key::{Kept, POSSESSOR};
+use crate::key::{Kept, State, POSSESSOR};
 use crate::key::{Kind, Who, LINK, NO_GROUP, POSSESSOR_ALL, READ, SETATTR, USER, USER_ALL, VIEW};
 use crate::search::Target;
 use crate::server::{Keys, Outside};
@@ -36,6 +36,9 @@ pub struct Process {
     /// Its parent's session.
     pub above: u64,
 }
+
+/// Thread key rings of one program: they all go at once, with it.
+const THREADS_MOST: usize = 4096;
 
 /// What a number of a session or a program stands for.
 #[derive(Debug)]
@@ -317,6 +320,14 @@ impl<O: Outside> Keys<O> {
             };
             caller.program = self.keep(cx, caller, KeyRings::Program, make)?;
         }
+        // (Threads that ended and did not say so have theirs as well.)
+        let full = match self.holders.get(&caller.program) {
+            Some(Holder::Program { threads, .. }) => id == THREAD && threads.len() >= THREADS_MOST,
+            _ => false,
+        };
+        if full {
+            return Err(ENOMEM);
+        }
         let name: &[u8] = if id == THREAD { b"_tid" } else { b"_pid" };
         let mode = POSSESSOR_ALL | VIEW << USER;
         let (owner, payer) = ((caller.uid, caller.gid), caller.payer);
@@ -379,7 +390,11 @@ impl<O: Outside> Keys<O> {
     /// GET_PERSISTENT's ring.
     pub fn persistent(&mut self, cx: &mut Context, caller: &Caller, uid: u32) -> Result<u32, i64> {
         if let Some(ring) = self.store.ring_of_user(uid, PERSISTENT) {
-            return Ok(ring);
+            if self.store.get(ring)?.state == State::Live {
+                return Ok(ring);
+            }
+            // It was revoked: there is another one from now on.
+            self.store.leave_home(cx, ring);
         }
         let mode = POSSESSOR_ALL & !(SETATTR << POSSESSOR) | (VIEW | READ) << USER;
         let name = format!("_persistent.{uid}").into_bytes();
@@ -451,6 +466,12 @@ impl<O: Outside> Keys<O> {
             self.of_program(caller, PROCESS),
             session.or_else(|| self.store.ring_of_user(caller.uid, SESSION)),
         ]
+    }
+
+    /// All rings that the caller possesses: a mark that [`crate::store::Store::is_reached`] knows, until the next search.
+    pub fn reach_own(&mut self, caller: &Caller) -> u64 {
+        let own = self.own_rings(caller);
+        self.store.reach(own.into_iter().flatten(), &caller.who)
     }
 
     /// Is the key in the caller's rings, as far as it may search them?

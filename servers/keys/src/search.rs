@@ -152,6 +152,54 @@ impl Store {
         Err(failed)
     }
 
+    /// Mark these rings and those in them, as far as their possessor may search them. What they have in them is possessed ([`Store::is_reached`]).
+    pub fn reach(&mut self, roots: impl Iterator<Item = u32>, who: &Who) -> u64 {
+        self.searches += 1;
+        let mut queue = Queue {
+            number: self.searches,
+            first: END,
+            last: END,
+        };
+        for root in roots {
+            self.enqueue_searched(&mut queue, root, 0, who);
+        }
+        while let Some((ring, depth, content)) = self.dequeue(&mut queue) {
+            let live = self
+                .keys
+                .get(ring)
+                .is_some_and(|key| key.state == State::Live);
+            let mut inner = None;
+            while live && depth < DEPTH {
+                inner = self.next_inner(content, inner);
+                let Some(ring) = inner else {
+                    break;
+                };
+                self.enqueue_searched(&mut queue, ring, depth + 1, who);
+            }
+        }
+        queue.number
+    }
+
+    fn enqueue_searched(&mut self, queue: &mut Queue, ring: u32, depth: u8, who: &Who) {
+        let key = self.keys.get(ring);
+        if key.is_some_and(|key| key.allows(who, true, SEARCH)) {
+            self.enqueue(queue, ring, depth);
+        }
+    }
+
+    /// Was the key, or a ring that it is in, marked by [`Store::reach`] with this number?
+    pub fn is_reached(&self, at: u32, number: u64, who: &Who) -> bool {
+        let is_marked = |ring: &u32| {
+            let ring = self.keys.get(*ring);
+            ring.is_some_and(|ring| ring.seen == number && ring.state == State::Live)
+        };
+        let mut rings = self.rings_of.range((at, 0)..=(at, u64::MAX));
+        let key = self.keys.get(at);
+        key.is_some_and(|key| key.allows(who, true, SEARCH))
+            && (is_marked(&at)
+                || rings.any(|(_, content)| self.contents.get(content).is_some_and(is_marked)))
+    }
+
     /// Whether a ring may come into another: EDEADLK, it has the other in it, or is it; ELOOP, it has rings in it deeper than [`DEPTH`].
     ///
     /// Each ring is gone into once. How deep it is below is kept in it for who comes there by another way.

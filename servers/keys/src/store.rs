@@ -129,11 +129,11 @@ pub struct Store {
     /// By content and name.
     pub links: BTreeMap<(u64, u32), Link>,
     /// The same by key and content.
-    rings_of: BTreeSet<(u32, u64)>,
+    pub(crate) rings_of: BTreeSet<(u32, u64)>,
     /// Those of them that are rings, by content and key.
     pub inner: BTreeSet<(u64, u32)>,
     /// The ring of a content.
-    contents: BTreeMap<u64, u32>,
+    pub(crate) contents: BTreeMap<u64, u32>,
     last_content: u64,
     /// Rings that may be joined, by name and owner.
     pub named: BTreeSet<(u32, u32, u32)>,
@@ -579,13 +579,16 @@ impl Store {
     }
 
     /// A user's own ring is its own no more.
-    fn leave_home(&mut self, cx: &mut Context, at: u32) {
+    pub fn leave_home(&mut self, cx: &mut Context, at: u32) {
         let home = self.keys.get_mut(at).and_then(|key| key.home.take());
         let Some((uid, place)) = home else {
             return;
         };
+        // (It may have a successor, if it is a long time leaving.)
         if let Some(user) = self.users.get_mut(&uid) {
-            user.rings[place] = None;
+            if user.rings[place] == Some(at) {
+                user.rings[place] = None;
+            }
         }
         self.release(cx, at);
         self.forget_user(uid);

@@ -392,6 +392,61 @@ fn times_pass() {
     let again = control(&mut b, Command::GetKeyringId, &[-4, 0]);
     assert!(again > 0 && again != own);
     check(&b);
+    // Also while the old one is a long time leaving, because other rings leave before it.
+    let left = add(&mut b, "keyring", "left", b"", SESSION);
+    for at in 0..300 {
+        add(&mut b, "user", &format!("l{at}"), b"x", left);
+    }
+    assert_eq!(control(&mut b, Command::Unlink, &[left, SESSION]), 0);
+    assert_eq!(control(&mut b, Command::Invalidate, &[again]), 0);
+    let third = control(&mut b, Command::GetKeyringId, &[-4, 0]);
+    assert!(third > 0 && third != again);
+    settle(&mut b);
+    assert_eq!(control(&mut b, Command::GetKeyringId, &[-4, 0]), third);
+    check(&b);
+}
+
+#[test]
+fn a_persistent_ring_that_was_revoked_has_a_successor() {
+    let mut b = bench();
+    let first = control(&mut b, Command::GetPersistent, &[-1, SESSION]);
+    assert!(first > 0);
+    assert_eq!(
+        control(&mut b, Command::GetPersistent, &[-1, SESSION]),
+        first
+    );
+    // (Its possessor may write to it.)
+    assert_eq!(control(&mut b, Command::Revoke, &[first]), 0);
+    let second = control(&mut b, Command::GetPersistent, &[-1, SESSION]);
+    assert!(second > 0 && second != first, "{second}");
+    settle(&mut b);
+    check(&b);
+}
+
+#[test]
+fn lists_show_what_the_reader_possesses_and_nothing_else() {
+    let mut b = bench();
+    // A key that only a possessor may see, two rings deep; one that nobody links any more is gone; another user's.
+    let ring = add(&mut b, "keyring", "r", b"", SESSION);
+    let inner = add(&mut b, "keyring", "i", b"", ring);
+    let key = add(&mut b, "user", "hidden", b"x", inner);
+    assert_eq!(control(&mut b, Command::Setperm, &[key, 0x3f00_0000]), 0);
+    let list = |b: &mut Keyring, domain: u64, uid: u32| {
+        let words = [
+            keys::LIST,
+            Listing::Keys.word(),
+            domain,
+            label::make(uid, uid),
+            0,
+        ];
+        let answer = b.call(1, &words, b"", 65536).unwrap();
+        String::from_utf8_lossy(&answer.bytes()[..]).into_owned()
+    };
+    assert!(list(&mut b, 50, 1000).contains("hidden"));
+    assert!(!list(&mut b, 60, 1001).contains("hidden"));
+    // A ring on the way that may not be searched.
+    assert_eq!(control(&mut b, Command::Setperm, &[inner, 0x3500_0000]), 0);
+    assert!(!list(&mut b, 50, 1000).contains("hidden"));
 }
 
 #[test]

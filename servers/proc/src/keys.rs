@@ -21,7 +21,12 @@ use cairn_rt::{Portal, Received};
 pub struct Session {
     number: u64,
     portal: Portal,
+    /// For whom it counts.
+    uid: u32,
 }
+
+/// Most of one user beside user 0.
+const OF_ONE: u32 = 2048;
 
 impl<S: System> Manager<S> {
     /// KEYS_OF
@@ -71,14 +76,19 @@ impl<S: System> Manager<S> {
             0 => ATTENDED_IN_ALL,
             _ => ATTENDED_OF_USERS,
         };
-        if self.attended >= most {
+        let creds = &self.processes[by].creds;
+        let (uid, is_root) = (creds.ruid, creds.euid == 0);
+        let of_user = self.key_rings_of.get(&uid).copied().unwrap_or(0);
+        if self.attended >= most || of_user >= OF_ONE && !is_root {
             return Err(ENOMEM);
         }
         self.system.keep()?;
         self.attended += 1;
+        *self.key_rings_of.entry(uid).or_default() += 1;
         let keys = Session {
             number,
             portal: Portal(message.words[7] as u32),
+            uid,
         };
         match whose {
             KeyRings::Program => {
@@ -128,6 +138,11 @@ impl<S: System> Manager<S> {
 
     fn let_go_keys(&mut self, keys: Session) {
         self.attended -= 1;
+        let count = self.key_rings_of.entry(keys.uid).or_default();
+        *count -= 1;
+        if *count == 0 {
+            self.key_rings_of.remove(&keys.uid);
+        }
         self.system.drop_kept(keys.portal);
     }
 }

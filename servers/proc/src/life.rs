@@ -70,6 +70,8 @@ impl<S: System> Manager<S> {
 
     /// A record is nobody's any more.
     pub(crate) fn give_back(&mut self, slot: Slot) {
+        self.leave_program_keys(slot);
+        self.leave_session_keys(slot);
         let process = &mut self.processes[slot];
         process.used = false;
         (process.user, process.pids, process.child_pids) = (None, None, None);

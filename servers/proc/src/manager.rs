@@ -64,6 +64,8 @@ pub struct Manager<S: System> {
     pub(crate) cgroups: Cgroups,
     /// POSIX timers of each real user.
     pub(crate) timers_of: BTreeMap<u32, u32>,
+    /// Numbers of key rings, by the real user that had them made.
+    pub(crate) key_rings_of: BTreeMap<u32, u32>,
     pub(crate) filters_paid: Paid,
     /// Threads in all.
     pub(crate) tasks: u32,
@@ -118,6 +120,7 @@ impl<S: System> Manager<S> {
             users: BTreeMap::new(),
             cgroups: Cgroups::default(),
             timers_of: BTreeMap::new(),
+            key_rings_of: BTreeMap::new(),
             filters_paid: Paid::new(),
             tasks: 0,
             attended: 0,

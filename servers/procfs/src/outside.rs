@@ -333,6 +333,9 @@ impl System for Outside {
             let Ok((next, length)) = local::Client(&portal).table(place, &mut bytes) else {
                 break;
             };
+            if text.try_reserve(length).is_err() {
+                break;
+            }
             text.push_str(&String::from_utf8_lossy(&bytes[..length]));
             match next {
                 0 => break,
@@ -389,8 +392,8 @@ impl System for Outside {
     fn key_list(&mut self, what: keys::Listing, domain: u32, label: u64) -> String {
         let mut text = String::new();
         let mut first = 0;
+        let mut bytes = vec![0; 65536];
         while let Some(portal) = self.keys {
-            let mut bytes = vec![0; 65536];
             let client = keys::Client(&portal);
             let Ok((next, length)) = client.list(what, domain, label, first, &mut bytes) else {
                 break;

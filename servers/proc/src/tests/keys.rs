@@ -77,3 +77,45 @@ fn key_rings_are_not_given_to_others_parents() {
     assert_eq!(of(&mut w, child), [5, 0]);
     check(&w);
 }
+
+#[test]
+fn a_fork_that_fails_keeps_no_key_rings() {
+    let mut w = World::new();
+    let before = w.m.system.kept;
+    let parent = w.fork(1);
+    assert_eq!(w.set_ids(parent, [9, 9, 9]), 0);
+    assert_eq!(set(&mut w, parent, KeyRings::Session, 5), 0);
+    for number in 6..20 {
+        // A host name space of its own is not for everybody.
+        const NEW_HOST: u64 = 0x400_0000;
+        let refused = w.call(parent, &[FORK, 0x400000, 0x7000, 0, 0, NEW_HOST, 17]);
+        assert_eq!(refused.result(), -EPERM);
+        assert_eq!(set(&mut w, parent, KeyRings::Session, number), 0);
+        assert_eq!(w.m.system.kept, before + 1);
+    }
+    w.exit(parent, 0);
+    assert_eq!(w.m.system.kept, before);
+    assert!(w.m.key_rings_of.is_empty());
+    check(&w);
+}
+
+#[test]
+fn one_user_does_not_take_all_numbers() {
+    let mut w = World::new();
+    let all: Vec<u64> = (0..1100).map(|_| w.fork(1)).collect();
+    for &pid in &all {
+        assert_eq!(w.set_ids(pid, [9, 9, 9]), 0);
+    }
+    let made = all.iter().enumerate().map(|(at, &pid)| {
+        let number = 2 * at as u64 + 2;
+        let session = set(&mut w, pid, KeyRings::Session, number);
+        [session, set(&mut w, pid, KeyRings::Program, number + 1)]
+    });
+    let results: Vec<i64> = made.flatten().collect();
+    assert!(results[..2048].iter().all(|result| *result == 0));
+    assert!(results[2048..].iter().all(|result| *result == -ENOMEM));
+    // Others have some all the same.
+    let other = w.fork(1);
+    assert_eq!(w.set_ids(other, [8, 8, 8]), 0);
+    assert_eq!(set(&mut w, other, KeyRings::Session, 9000), 0);
+}

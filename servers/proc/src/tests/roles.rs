@@ -15,6 +15,7 @@ fn operations(w: &World, pid: u64) -> Vec<(&'static [u8], Vec<u64>, u64)> {
         (b"", vec![SPACE_OF, domain], role::GROUPS),
         (b"", vec![LIFE_OF, domain, pid], role::LIVES),
         (b"", vec![KEYS_OF, domain], role::KEYS),
+        (b"", vec![KEYS_SET, domain, 0, 1], role::KEYS),
         (b"", vec![SIGNAL_FOR, 0, domain, 9], role::SIGNALS),
         (b"", vec![IDS_OF, domain], role::TERMINAL | role::INSPECT),
         (b"", vec![IDS, pid], role::TERMINAL),
