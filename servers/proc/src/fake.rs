@@ -171,8 +171,15 @@ impl System for Fake {
         assert!(self.domains.contains_key(&id));
         self.may_fail()
     }
-    fn fork(&mut self, parent: Id, _: bool, pays: Option<(u32, bool)>) -> Result<Domain, Errno> {
+    fn fork(
+        &mut self,
+        parent: Id,
+        _: bool,
+        pays: Option<(u32, bool)>,
+        before: Id,
+    ) -> Result<Domain, Errno> {
         assert!(self.domains.contains_key(&parent));
+        assert!(before == 0 || self.domains.contains_key(&before));
         let domain = self.new_domain()?;
         if let Some((account, _)) = pays {
             self.accounts.push((domain.id, account));

@@ -159,7 +159,7 @@ impl<S: System> Manager<S> {
             policy: crate::priority::policy_of(&self.processes[child].scheduling),
         };
         let from = self.processes[slot].domain;
-        let forked = self.system.fork(from.id, share, None);
+        let forked = self.system.fork(from.id, share, None, 0);
         let made = forked.and_then(|domain| {
             let made = self
                 .system

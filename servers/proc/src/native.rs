@@ -206,9 +206,11 @@ impl System for Native {
         parent: Id,
         share: bool,
         pays: Option<(u32, bool)>,
+        before: Id,
     ) -> Result<Domain, Errno> {
         let (pays, root) = pays.map_or((0, false), |(uid, root)| (u64::from(uid) + 1, root));
-        let words = [vm::FORK, parent as u64, share as u64, pays, root.into()];
+        let (share, root, before) = (share.into(), root.into(), before.into());
+        let words = [vm::FORK, parent.into(), share, pays, root, before];
         self.new_domain(&words)
     }
 

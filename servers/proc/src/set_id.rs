@@ -84,7 +84,8 @@ impl<S: System> Manager<S> {
         };
         let from = self.pristine()?;
         let pays = (self.account(slot), self.processes[slot].creds.euid == 0);
-        let domain = self.system.fork(from.id, false, Some(pays))?;
+        let before = self.processes[slot].domain.id;
+        let domain = self.system.fork(from.id, false, Some(pays), before)?;
         let made = self.prepare(message, slot, domain, &slots, (told_at, told), start);
         let id = match made {
             Ok(id) => id,

@@ -153,9 +153,14 @@ pub trait System {
     /// What this domain shows of the personality beside its data is common to all from now on.
     fn make_common(&mut self, domain: Id) -> Result<(), Errno>;
     /// A new domain with a copy-on-write copy of the parent's space, or sharing it.
-    /// `pays`: as in [`System::set_account`], if not as the parent.
-    fn fork(&mut self, parent: Id, share: bool, pays: Option<(u32, bool)>)
-        -> Result<Domain, Errno>;
+    /// `pays`: as in [`System::set_account`], if not as the parent. `before`: 0, or the domain in whose place a program begins in the copy.
+    fn fork(
+        &mut self,
+        parent: Id,
+        share: bool,
+        pays: Option<(u32, bool)>,
+        before: Id,
+    ) -> Result<Domain, Errno>;
     /// exec: nothing but the personality's range stays in the space, and of its heap only `heap` (first address and end; 0, 0 = all).
     fn reset(&mut self, domain: Id, heap: (u64, u64)) -> Result<(), Errno>;
     /// What a domain's space may have from now on.

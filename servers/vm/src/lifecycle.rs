@@ -211,6 +211,7 @@ impl<N: Nucleus> Vm<N> {
         parent: Id,
         share: bool,
         pays: Option<(u64, bool)>,
+        before: Id,
     ) -> Result<(), Errno> {
         let Domain {
             space: from,
@@ -239,6 +240,13 @@ impl<N: Nucleus> Vm<N> {
                 )
             })
             .ok_or(ESRCH)?;
+        let code = match before {
+            0 => code,
+            before => {
+                let place = self.domain(before).ok_or(ESRCH)?.space;
+                self.spaces.get(place).ok_or(ESRCH)?.code.inherited()
+            }
+        };
         let index = self.new_space(kind, code, limit, payer)?;
         let all = [(0, layout::FRAMES / layout::PAGE)];
         let how = (true, pays.is_some());

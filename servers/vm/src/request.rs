@@ -199,6 +199,7 @@ impl<N: Nucleus> Vm<N> {
                 w[1] as Id,
                 w[2] & 1 != 0,
                 w[3].checked_sub(1).map(|uid| (uid, w[4] & 1 != 0)),
+                w[5] as Id,
             ) {
                 Ok(()) => return None,
                 Err(errno) => Err(errno),

@@ -5,7 +5,7 @@
 use super::exec::{self, Executable};
 use super::messages::{as_described, describe};
 use super::sockets::Passing;
-use super::{exit, ids, prctl};
+use super::{exit, ids};
 use crate::descriptors::{event_kind, OpenFile, NO_SLOT};
 use crate::errno::{Errno, Result, EACCES, EINVAL, EIO, EPERM};
 use crate::machine::area::{area, process, Frame};
@@ -23,7 +23,6 @@ use cairn_abi::layout::{linux_slot, MAX_SLOTS, RESERVED_SLOTS};
 use cairn_idl::capability::{self, FileCapabilities, ATTRIBUTE, ATTRIBUTE_MAX};
 use cairn_idl::fs::{self, kind, o, s};
 use cairn_idl::proc::{self, Credentials};
-use cairn_idl::vm::exec_gain;
 use core::sync::atomic::Ordering;
 
 /// ST_NOSUID
@@ -52,8 +51,6 @@ struct Told<'a> {
     /// Number, portal, id of each descriptor; the next id.
     descriptors: Vec<[u64; 3]>,
     next_id: u64,
-    /// Of PR_SET_MDWE (`vm::exec_gain`).
-    gain: u64,
     /// What it was called by; what AT_EXECFN says.
     given: &'a [u8],
     name: &'a [u8],
@@ -61,7 +58,7 @@ struct Told<'a> {
     environment: &'a [u8],
 }
 
-const NUMBERS: usize = 13;
+const NUMBERS: usize = 12;
 
 impl<'a> Told<'a> {
     /// How long it is, encoded.
@@ -88,7 +85,6 @@ impl<'a> Told<'a> {
             name,
             arguments,
             environment,
-            self.gain,
         ];
         bytes.extend_from_slice(bytes_of(&numbers));
         for info in &self.pending {
@@ -127,7 +123,7 @@ impl<'a> Told<'a> {
             *number = u64::from_le_bytes(*bytes);
         }
         bytes = &bytes[NUMBERS * 8..];
-        let [slots, umask, affinity, mask, ignored, next_id, pending, descriptors, lengths @ .., gain] =
+        let [slots, umask, affinity, mask, ignored, next_id, pending, descriptors, lengths @ ..] =
             numbers;
         let pending = triples(&mut bytes, pending)?;
         let descriptors = triples(&mut bytes, descriptors)?;
@@ -156,7 +152,6 @@ impl<'a> Told<'a> {
                 .collect(),
             descriptors,
             next_id,
-            gain,
             given: text(lengths[0])?,
             name: text(lengths[1])?,
             arguments: text(lengths[2])?,
@@ -234,7 +229,6 @@ pub fn exec(
         cwd: NO_SLOT,
         affinity: area.affinity.get(),
         mask: area.peer.mask.load(Ordering::Relaxed),
-        gain: prctl::exec_gain(0).unwrap_or(0),
         given,
         name,
         arguments: &arguments.bytes,
@@ -326,9 +320,6 @@ fn begin(frame: &mut Frame, (root, spaces): (Option<&[u8]>, u64), told: Told) ->
     process().state().files.limit = files.min(MAX_SLOTS.into()) as u32;
     process().file_limit.store(size, Ordering::Relaxed);
     let raised = creds.ruid != creds.euid || creds.rgid != creds.egid;
-    if told.gain & exec_gain::REFUSED != 0 && told.gain & exec_gain::NOT_INHERITED == 0 {
-        prctl::exec_gain(exec_gain::REFUSED)?;
-    }
     take_over(&told, &file);
     if raised {
         fill_standard_descriptors();
@@ -457,7 +448,6 @@ mod tests {
             }],
             descriptors: alloc::vec![[0, 72, 5], [3, 72, 5]],
             next_id: 6,
-            gain: 1,
             given: b"su",
             name: b"/bin/su",
             arguments: b"su\0-c\0",

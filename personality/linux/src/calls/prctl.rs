@@ -90,7 +90,7 @@ pub fn prctl(f: &mut Frame) -> Result<u64> {
 }
 
 /// What holds for this address space, after it was asked to be so (0: as it is).
-pub(super) fn exec_gain(wanted: u64) -> Result<u64> {
+fn exec_gain(wanted: u64) -> Result<u64> {
     Request::new(&[vm::EXEC_GAIN, wanted])
         .call(linux_slot::VM)
         .map(|w| w[0])

@@ -194,3 +194,24 @@ fn the_manifest_forbids_it_for_all() {
     assert_eq!(map(&mut w, child, P, ALL), -EACCES);
     w.audit();
 }
+
+#[test]
+fn a_program_that_begins_in_a_copy_has_what_held_before() {
+    let mut w = World::new(2048);
+    let (pristine, old) = (w.create(), w.create());
+    let begin = |w: &mut World, before: Id| {
+        w.made(&[vm::FORK, u64::from(pristine), 0, 6, 0, u64::from(before)])
+    };
+    let new = begin(&mut w, old).unwrap();
+    assert_eq!(gain(&mut w, new, 0), 0);
+    assert!(gain(&mut w, old, REFUSED | NOT_INHERITED) >= 0);
+    let new = begin(&mut w, old).unwrap();
+    assert_eq!(gain(&mut w, new, 0), 0);
+    let strict = w.create();
+    assert!(gain(&mut w, strict, REFUSED) >= 0);
+    let new = begin(&mut w, strict).unwrap();
+    assert_eq!(gain(&mut w, new, 0), REFUSED as i64);
+    assert_eq!(map(&mut w, new, P, ALL), -EACCES);
+    assert_eq!(begin(&mut w, 9999), Err(-ESRCH));
+    w.audit();
+}
