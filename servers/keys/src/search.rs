@@ -164,17 +164,14 @@ impl Store {
             self.enqueue_searched(&mut queue, root, 0, who);
         }
         while let Some((ring, depth, content)) = self.dequeue(&mut queue) {
-            let live = self
-                .keys
-                .get(ring)
-                .is_some_and(|key| key.state == State::Live);
-            let mut inner = None;
-            while live && depth < DEPTH {
-                inner = self.next_inner(content, inner);
-                let Some(ring) = inner else {
-                    break;
-                };
+            let key = self.keys.get(ring);
+            if depth == DEPTH || key.is_none_or(|key| key.state != State::Live) {
+                continue;
+            }
+            let mut inner = self.next_inner(content, None);
+            while let Some(ring) = inner {
                 self.enqueue_searched(&mut queue, ring, depth + 1, who);
+                inner = self.next_inner(content, Some(ring));
             }
         }
         queue.number

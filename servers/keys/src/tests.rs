@@ -440,7 +440,7 @@ fn lists_show_what_the_reader_possesses_and_nothing_else() {
             0,
         ];
         let answer = b.call(1, &words, b"", 65536).unwrap();
-        String::from_utf8_lossy(&answer.bytes()[..]).into_owned()
+        String::from_utf8_lossy(answer.bytes()).into_owned()
     };
     assert!(list(&mut b, 50, 1000).contains("hidden"));
     assert!(!list(&mut b, 60, 1001).contains("hidden"));
