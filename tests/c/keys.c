@@ -317,6 +317,8 @@ static void own_rings(void) {
     describe("persistent", p);
     tell("another's", ctl(GET_PERSISTENT, 4321, SESSION));
     tell("perm of user's", ctl(SETPERM, USER, 0x3f3f0000));
+    // (It stays when the program ends.)
+    tell("and back", ctl(SETPERM, USER, 0x1f3f0000));
     long named = tell("named", ctl(JOIN, "some name"));
     describe("named", SESSION);
     tell("dotted", ctl(JOIN, ".name"));
