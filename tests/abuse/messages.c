@@ -152,7 +152,7 @@ static const char *const texts[] = {
     "1/environ", "self/fd/3", "self/root/run/victim/secret", "/dev/console", "dev:1:1", "dev:4:64", "dev:5:0", "dev:8:0", "dev:254:0", "fifo:1", "fifo:2", "fifo:7", "fifo:100",
     "pts:0", "tty:ttyS0", "socket:1", "local:1", "tmp/m", "/tmp/m", "new", "a/b", "nucleus", "sys/kernel/hostname", "proc", "user.x", "security.capability", "system.posix_acl_access",
     "/bin/sh", "/etc/passwd", "\xff\xfe", "x/../../run/victim", "tmpfs", "/run", "/sys/fs/cgroup", "victim", "../victim/cgroup.procs", "victim/memory.max", "cgroup.procs", "cgroup.kill", "+memory +pids", "-memory",
-    "ipc:", "/victim", "/foe",
+    "ipc:", "keys:", "/victim", "/foe",
 };
 enum { TEXTS = sizeof texts / sizeof *texts };
 

@@ -170,6 +170,8 @@ impl<S: Server> Manager<S> {
                     },
                     OWN.. if received.in_len | received.out_len | received.portals == 0 => {
                         let handle = self.core.handles.get(received.badge);
+                        // (What is only named may be gone.)
+                        let handle = handle.filter(|handle| handle.flags & o::PATH == 0);
                         let node = handle.map(|handle| handle.node);
                         server.special_direct(node, received, &mut self.waiting.later)
                     }

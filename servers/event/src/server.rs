@@ -11,11 +11,11 @@ use alloc::vec::Vec;
 use cairn_abi::Id;
 use cairn_idl::errno::*;
 use cairn_idl::event::{self, object};
-use cairn_idl::fs::{o, poll, s, NAME_MAX};
+use cairn_idl::fs::{kind, o, poll, s, NAME_MAX};
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::transport::FOLLOWED;
 use cairn_resmgr::{
-    Context, Data, Direct, Failure, Handle, Handles, Later, Meta, Readiness, Server,
+    Context, Data, Direct, Failure, Handle, Handles, Later, Meta, Opened, Readiness, Server,
 };
 use cairn_rt::channel::Reply;
 use cairn_rt::Received;
@@ -135,6 +135,8 @@ fn place<T: Default>(table: &mut Vec<T>, free: &mut Vec<u32>) -> Answer<u32> {
 impl Events {
     fn node(cx: &Context, handles: &mut Handles<Self>) -> Answer<Node> {
         match handles.get(cx.request.badge) {
+            // It keeps nothing: the object may be gone, and its place another's.
+            Some(handle) if handle.flags & o::PATH != 0 => fail(EBADF),
             Some(handle) => Ok(handle.node),
             None if cx.request.badge >> 32 == 0 => Ok(Node::Root(cx.request.badge)),
             None => fail(EBADF),
@@ -561,6 +563,17 @@ impl Server for Events {
                 Ok(Reply::result(0).data(&self.scratch))
             }
             _ => fail(ENOTTY),
+        }
+    }
+
+    /// Nothing of it is opened a second time, through /proc/self/fd: an object goes with its one handle.
+    fn open(&mut self, _: &mut Context, node: Node, _: u64, _: &mut ()) -> Answer<Opened<Node>> {
+        match node {
+            Node::Root(_) => Ok(Opened {
+                node,
+                kind: kind::DIRECTORY,
+            }),
+            _ => fail(ENXIO),
         }
     }
 

@@ -991,3 +991,39 @@ fn a_notifier_signals_what_changes_in_a_directory() {
         (0, (0, 0))
     );
 }
+
+/// A handle that only names an object does nothing with it, nor with the one that has its place later.
+#[test]
+fn names_of_objects_do_nothing() {
+    let mut b = bench();
+    let makers = [
+        vec![event::SET],
+        vec![event::TIMER, 0, 0],
+        vec![event::SIGNALS, 1, 0],
+        vec![event::QUEUE, 0],
+    ];
+    for words in makers {
+        let object = make(&mut b, &words);
+        let named = b.call(object, &[fs::OPEN, o::PATH, 0], b"", 0).unwrap();
+        let again = b.call(object, &[fs::OPEN, o::RDWR, 0], b"", 0).unwrap();
+        assert_eq!((again.result(), named.minted.len()), (-ENXIO, 1), "{words:?}");
+        b.close(object);
+        let other = make(&mut b, &words);
+        for &name in &named.minted {
+            for asked in [
+                vec![event::CTL, 1 | 3 << 32, 7, poll::IN, 0],
+                vec![event::WAIT, 1, 0],
+                vec![event::TIMER_SET, 5, 0, 0],
+                vec![event::TIMER_GET],
+                vec![event::SIGNALS_MASK, 1, 2],
+                vec![event::MARK, 1],
+            ] {
+                assert_eq!(b.result(name, &asked, b""), -EBADF, "{asked:?}");
+            }
+        }
+        b.close(other);
+        for name in named.minted {
+            b.close(name);
+        }
+    }
+}
