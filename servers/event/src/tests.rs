@@ -1006,7 +1006,11 @@ fn names_of_objects_do_nothing() {
         let object = make(&mut b, &words);
         let named = b.call(object, &[fs::OPEN, o::PATH, 0], b"", 0).unwrap();
         let again = b.call(object, &[fs::OPEN, o::RDWR, 0], b"", 0).unwrap();
-        assert_eq!((again.result(), named.minted.len()), (-ENXIO, 1), "{words:?}");
+        assert_eq!(
+            (again.result(), named.minted.len()),
+            (-ENXIO, 1),
+            "{words:?}"
+        );
         b.close(object);
         let other = make(&mut b, &words);
         for &name in &named.minted {
