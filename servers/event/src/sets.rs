@@ -4,9 +4,9 @@
 //! The maker of a set pays for its interests, [`STEP`] at a time: only a set that has no room left asks for more ([`Sets::widen`]), so most changes cost no look at an account.
 //! Interests are found by number (place and generation, so an old number finds nothing), and by set, descriptor and open file.
 //!
-//! One that is taken out *rests*: it is nobody's any more, but its file's server, which does not know, still has its watch, and what it said last is true. If the
-//! same is added again before that server has said something else, nobody has to ask it. Resting ones take only places that the set has paid for, the oldest
-//! goes first.
+//! One that is taken out *rests*: it is nobody's any more, but its file's server, which does not know, still has its watch, and what it said last is true.
+//! If the same is added again before that server has said something else, nobody has to ask it. Resting ones take only places that the set has paid for, the
+//! oldest goes first.
 
 use alloc::vec::Vec;
 use cairn_abi::Id;

@@ -6,7 +6,7 @@ use crate::key::{Kept, State, POSSESSOR};
 use crate::key::{Kind, Who, LINK, NO_GROUP, POSSESSOR_ALL, READ, SETATTR, USER, USER_ALL, VIEW};
 use crate::search::Target;
 use crate::server::{Keys, Outside};
-use crate::store::{Quota, Wish, OWN, PERSISTENT, SESSION};
+use crate::store::{errno, Quota, Wish, OWN, PERSISTENT, SESSION};
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
@@ -14,7 +14,7 @@ use cairn_abi::Id;
 use cairn_idl::errno::{EACCES, EAGAIN, EINVAL, EKEYEXPIRED, EKEYREVOKED, ENOKEY, ENOMEM, EPERM};
 use cairn_idl::label;
 use cairn_idl::proc::KeyRings;
-use cairn_resmgr::{Context, Failure};
+use cairn_resmgr::Context;
 
 /// The names of a process's own key rings.
 pub const THREAD: i32 = -1;
@@ -84,13 +84,6 @@ pub enum Need {
 
 /// The key, and whether the caller possesses it.
 pub type Found = (u32, bool);
-
-pub fn errno(failure: Failure) -> i64 {
-    match failure {
-        Failure::Errno(number) => number,
-        _ => ENOMEM,
-    }
-}
 
 impl<O: Outside> Keys<O> {
     /// The process that lives in a domain, which asks with this label.

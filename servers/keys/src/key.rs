@@ -21,9 +21,6 @@ pub const USER_ALL: u32 = ALL << USER;
 
 /// The group of keys that have none.
 pub const NO_GROUP: u32 = u32::MAX;
-/// Longest description, and name of a type, with the NUL.
-pub const DESCRIPTION: u64 = 4096;
-pub const KIND: u64 = 32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {

@@ -1,10 +1,10 @@
 //! The operations for the framework: add_key(2), request_key(2), keyctl(2), and the limits.
 
-use crate::caller::{errno, Caller, Found, Holder, Need, Process};
+use crate::caller::{Caller, Found, Holder, Need, Process};
 use crate::key::{Kind, State, LINK, MODE, READ, SEARCH, SETATTR, VIEW, WRITE};
 use crate::lines::group;
 use crate::search::Target;
-use crate::store::{Quota, Store, Wish};
+use crate::store::{errno, Quota, Store, Wish};
 use alloc::collections::BTreeMap;
 use alloc::rc::Rc;
 use alloc::string::String;
@@ -42,10 +42,6 @@ pub struct Keys<O> {
     pub text: String,
 }
 
-/// Most bytes of the parts' texts: type, description, and a payload.
-const PAYLOAD: u64 = 1024 * 1024 - 1;
-/// And of an UPDATE.
-const UPDATE: u64 = 4096;
 const NONE: u32 = u32::MAX;
 
 fn id(word: u64) -> i32 {
@@ -83,7 +79,7 @@ impl<O: Outside> Keys<O> {
         kind: u64,
         description: u64,
     ) -> Result<(Option<Kind>, Vec<u8>), i64> {
-        if kind == 0 || kind >= crate::key::KIND || description >= crate::key::DESCRIPTION {
+        if kind == 0 || kind >= keys::KIND_MAX || description >= keys::DESCRIPTION_MAX {
             return Err(EINVAL);
         }
         let kind_text = Self::fetch(cx, 0, kind)?;
@@ -129,7 +125,7 @@ impl<O: Outside> Keys<O> {
         }
         let at = kind_length + length;
         let rest = (cx.request.out_len as u64).checked_sub(at).ok_or(EINVAL)?;
-        if rest > PAYLOAD {
+        if rest > keys::PAYLOAD_MAX {
             return Err(EINVAL);
         }
         let payload = Self::fetch(cx, at, rest)?;
@@ -234,7 +230,7 @@ impl<O: Outside> Keys<O> {
                     0 => self.new_session(cx, caller)?,
                     _ => {
                         let length = cx.request.out_len as u64;
-                        if length == 0 || length >= crate::key::DESCRIPTION {
+                        if length == 0 || length >= keys::DESCRIPTION_MAX {
                             return Err(EINVAL);
                         }
                         let name = Self::fetch(cx, 0, length)?;
@@ -251,7 +247,7 @@ impl<O: Outside> Keys<O> {
             }
             Command::Update => {
                 let length = cx.request.out_len as u64;
-                if length > UPDATE {
+                if length > keys::UPDATE_MAX {
                     return Err(EINVAL);
                 }
                 let payload = Self::fetch(cx, 0, length)?;

@@ -145,7 +145,7 @@ pub struct Store {
     pub(crate) searches: u64,
 }
 
-fn errno(failure: Failure) -> i64 {
+pub fn errno(failure: Failure) -> i64 {
     match failure {
         Failure::Errno(number) => number,
         _ => ENOMEM,

@@ -526,6 +526,16 @@ impl Model {
     }
 }
 
+/// Numbers below what is asked for, the same each time.
+fn random(mut state: u64) -> impl FnMut(u64) -> u64 {
+    move |below| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state % below
+    }
+}
+
 fn is_circle(result: i64) -> bool {
     [-EDEADLK, -ELOOP].contains(&result)
 }
@@ -533,13 +543,7 @@ fn is_circle(result: i64) -> bool {
 #[test]
 fn rings_are_as_a_simple_model_has_them() {
     for seed in 1..40u64 {
-        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let mut random = move |below: u64| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state % below
-        };
+        let mut random = random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let mut b = bench();
         b.server.outside.seed = seed;
         let root = control(&mut b, Command::JoinSessionKeyring, &[0]);
@@ -671,13 +675,7 @@ fn rings_are_as_a_simple_model_has_them() {
 
 #[test]
 fn whatever_is_asked_ends() {
-    let mut state = 0x1234_5678_9abc_def1u64;
-    let mut random = move |below: u64| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state % below
-    };
+    let mut random = random(0x1234_5678_9abc_def1);
     let mut b = bench();
     b.server.store.limits.maxkeys = 60;
     let mut known = vec![0i64];

@@ -66,6 +66,33 @@ fn structures<const N: usize, T: 'static>(
         .map(from_bytes)
 }
 
+/// Most bytes that a server gives at a time of a list.
+const PAGE: usize = 32 * 1024;
+
+/// A list that a server gives in pages: the text of one goes into the bytes; the place to go on from (0: that was all) and its length. As much as there is
+/// memory for.
+fn pages(
+    server: Option<Portal>,
+    next_page: impl Fn(&Portal, u64, &mut [u8]) -> Option<(u64, usize)>,
+) -> String {
+    let (mut text, mut place) = (String::new(), 0);
+    let Some(server) = server else {
+        return text;
+    };
+    let mut bytes = vec![0; PAGE];
+    while let Some((next, length)) = next_page(&server, place, &mut bytes) {
+        if text.try_reserve(length).is_err() {
+            break;
+        }
+        text.push_str(&String::from_utf8_lossy(&bytes[..length]));
+        if next == 0 {
+            break;
+        }
+        place = next;
+    }
+    text
+}
+
 impl Outside {
     fn proc(&self) -> proc::Client<'_, Portal> {
         proc::Client(&self.proc)
@@ -326,57 +353,21 @@ impl System for Outside {
     }
 
     fn local_table(&mut self) -> String {
-        let mut text = String::new();
-        let mut place = 0;
-        while let Some(portal) = self.local {
-            let mut bytes = vec![0; 32768];
-            let Ok((next, length)) = local::Client(&portal).table(place, &mut bytes) else {
-                break;
-            };
-            if text.try_reserve(length).is_err() {
-                break;
-            }
-            text.push_str(&String::from_utf8_lossy(&bytes[..length]));
-            match next {
-                0 => break,
-                next => place = next,
-            }
-        }
-        text
+        pages(self.local, |portal, place, bytes| {
+            local::Client(portal).table(place, bytes).ok()
+        })
     }
 
     fn net_table(&mut self, table: net::Listing) -> String {
-        let mut text = String::new();
-        let mut place = 0;
-        while let Some(portal) = self.net {
-            let mut bytes = vec![0; 32768];
-            let Ok((next, length)) = net::Client(&portal).table(table, place, &mut bytes) else {
-                break;
-            };
-            text.push_str(&String::from_utf8_lossy(&bytes[..length]));
-            match next {
-                0 => break,
-                next => place = next,
-            }
-        }
-        text
+        pages(self.net, |portal, place, bytes| {
+            net::Client(portal).table(table, place, bytes).ok()
+        })
     }
 
     fn ipc_list(&mut self, kind: ipc::Kind) -> String {
-        let mut text = String::new();
-        let mut first = 0;
-        while let Some(portal) = self.ipc {
-            let mut bytes = vec![0; 32768];
-            let Ok((next, length)) = ipc::Client(&portal).list(kind, first, &mut bytes) else {
-                break;
-            };
-            text.push_str(&String::from_utf8_lossy(&bytes[..length]));
-            match next {
-                0 => break,
-                next => first = next,
-            }
-        }
-        text
+        pages(self.ipc, |portal, first, bytes| {
+            ipc::Client(portal).list(kind, first, bytes).ok()
+        })
     }
 
     fn ipc_limit(&mut self, which: ipc::Limits) -> Option<u64> {
@@ -390,21 +381,11 @@ impl System for Outside {
     }
 
     fn key_list(&mut self, what: keys::Listing, domain: u32, label: u64) -> String {
-        let mut text = String::new();
-        let mut first = 0;
-        let mut bytes = vec![0; 65536];
-        while let Some(portal) = self.keys {
-            let client = keys::Client(&portal);
-            let Ok((next, length)) = client.list(what, domain, label, first, &mut bytes) else {
-                break;
-            };
-            text.push_str(&String::from_utf8_lossy(&bytes[..length]));
-            match next {
-                0 => break,
-                next => first = next,
-            }
-        }
-        text
+        pages(self.keys, |portal, first, bytes| {
+            keys::Client(portal)
+                .list(what, domain, label, first, bytes)
+                .ok()
+        })
     }
 
     fn key_limit(&mut self, which: keys::Limits) -> Option<u64> {

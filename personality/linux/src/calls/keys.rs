@@ -11,12 +11,6 @@ use cairn_idl::keys::{self, Command};
 
 /// The name of their server.
 pub const MANAGER: &[u8] = b"keys:";
-/// Longest name of a type and description, with the NUL.
-const KIND: u64 = 32;
-const DESCRIPTION: u64 = 4096;
-const PAYLOAD: u64 = 1024 * 1024 - 1;
-/// Most bytes of KEYCTL_UPDATE.
-const UPDATE: u64 = 4096;
 const THREAD: i32 = -1;
 const PROCESS: i32 = -2;
 /// What keyctl(2) can do here: all, persistent and large keys, invalidating, restricting, moving.
@@ -71,14 +65,14 @@ fn text(address: u64, most: u64) -> Result<UserRange> {
 
 /// Type and description, and perhaps more behind them.
 fn named(kind: u64, description: u64) -> Result<(Vector, u64, u64)> {
-    let kind = text(kind, KIND)?;
+    let kind = text(kind, keys::KIND_MAX)?;
     // (A type's name says what is wrong with it before the description is looked at.)
     if kind.is_empty() {
         return Err(EINVAL);
     }
     let description = match description {
         0 => UserRange::EMPTY,
-        address => text(address, DESCRIPTION)?,
+        address => text(address, keys::DESCRIPTION_MAX)?,
     };
     let mut vector = Vector::new();
     vector.push(kind);
@@ -87,7 +81,7 @@ fn named(kind: u64, description: u64) -> Result<(Vector, u64, u64)> {
 }
 
 fn payload(address: u64, length: u64) -> Result<UserRange> {
-    if length > PAYLOAD {
+    if length > keys::PAYLOAD_MAX {
         return Err(EINVAL);
     }
     match length {
@@ -98,7 +92,7 @@ fn payload(address: u64, length: u64) -> Result<UserRange> {
 
 pub fn add_key(f: &mut Frame) -> Result<u64> {
     let (address, length, ring) = (f.arg(2), f.arg(3), f.arg(4));
-    if length > PAYLOAD {
+    if length > keys::PAYLOAD_MAX {
         return Err(EINVAL);
     }
     let (mut vector, kind, description) = named(f.arg(0), f.arg(1))?;
@@ -116,7 +110,7 @@ pub fn request_key(f: &mut Frame) -> Result<u64> {
     }
     let (vector, kind, description) = named(f.arg(0), f.arg(1))?;
     if information != 0 {
-        user::string_length(information, DESCRIPTION, EINVAL)?;
+        user::string_length(information, keys::DESCRIPTION_MAX, EINVAL)?;
     }
     note_thread(&[ring]);
     let words = [keys::REQUEST, word(ring), kind, description];
@@ -200,13 +194,13 @@ pub fn keyctl(f: &mut Frame) -> Result<u64> {
             if a == 0 {
                 return plain(command, [0; 4]);
             }
-            let name = text(a, DESCRIPTION)?;
+            let name = text(a, keys::DESCRIPTION_MAX)?;
             let words = [keys::CONTROL, command.word(), 1];
             let request = Request::new(&words).out_user(name);
             Ok(request.call(server()?)?[0])
         }
         Command::Update => {
-            if c > UPDATE {
+            if c > keys::UPDATE_MAX {
                 return Err(EINVAL);
             }
             let words = [keys::CONTROL, command.word(), word(a)];
@@ -256,7 +250,10 @@ pub fn keyctl(f: &mut Frame) -> Result<u64> {
         Command::RestrictKeyring => {
             let mut vector = Vector::new();
             let mut lengths = [0; 2];
-            for ((length, address), most) in lengths.iter_mut().zip([b, c]).zip([KIND, DESCRIPTION])
+            for ((length, address), most) in lengths
+                .iter_mut()
+                .zip([b, c])
+                .zip([keys::KIND_MAX, keys::DESCRIPTION_MAX])
             {
                 if address != 0 {
                     let text = text(address, most)?;

@@ -219,15 +219,10 @@ fn shift(mount: &Mount, place: &[u8]) -> Result<u64> {
     let (new, new_name) = spaces::folder_of(place)?;
     let handle = (mount.number, file.slot());
     space::cover(new.slot(), &new_name, Some(handle))?;
-    let words = [proc::SPACE_MOUNT, place.len() as u64, 0, 0];
-    let words = [&words[..], &[mount.number.into()]].concat();
     // Named first: who is killed between leaves it at both places, and no name that leads nowhere.
-    let named = Request::new(&words).out(place).call(linux_slot::PROC);
-    let gone = named.and_then(|_| {
+    let gone = space::name(mount.number, place, b"", 0).and_then(|()| {
         space::cover(old.slot(), &old_name, None).inspect_err(|_| {
-            let words = [proc::SPACE_MOUNT, mount.name.len() as u64, 0, 0];
-            let words = [&words[..], &[mount.number.into()]].concat();
-            let _ = Request::new(&words).out(&mount.name).call(linux_slot::PROC);
+            let _ = space::name(mount.number, &mount.name, b"", 0);
         })
     });
     if let Err(errno) = gone {
