@@ -250,6 +250,8 @@ pub type Token = u64;
 pub mod priority {
     pub const LOWEST: u8 = 0;
     pub const NORMAL: u8 = 64;
+    /// Above it are real-time programs only, and servers.
+    pub const ORDINARY_MOST: u8 = 84;
     pub const SERVER: u8 = 128;
     pub const DRIVER: u8 = 192;
     pub const HIGHEST: u8 = 255;

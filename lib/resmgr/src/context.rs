@@ -359,6 +359,12 @@ impl Context<'_> {
         self.wake_at(Some(earlier));
     }
 
+    /// Call [`crate::Server::background`] from now on, until it says that nothing is left. That goes at the highest priority of an ordinary program, and others are served between.
+    /// False: there is no thread for it, so that it is to be done now.
+    pub fn begin_background(&mut self) -> bool {
+        self.transport.begin_background()
+    }
+
     /// When the next lease's time is over.
     pub(crate) fn lease_alarm(&mut self, end: Option<u64>) {
         let tick = self.later.tick();

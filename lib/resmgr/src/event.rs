@@ -255,11 +255,16 @@ impl<S: Server> Manager<S> {
         transport: &mut T,
         received: &mut Received,
     ) -> Result<(), Error> {
+        let resumes = core::mem::take(&mut self.resumes);
         while self.waiting.busy() {
             let Some(place) = self.next_request(server, transport) else {
                 break;
             };
             let parked = self.lot.get_mut(place);
+            if resumes {
+                // Nobody else asks for this now: without that it would go before all programs.
+                transport.work_for(parked.request.token);
+            }
             let outcome = match parked.again.progress {
                 0 => direct(
                     &mut self.core,
@@ -433,6 +438,7 @@ impl<S: Server> Manager<S> {
                 self.core.leases.expire(&mut cx);
                 if ticks {
                     server.tick(&mut cx);
+                    self.resumes = true;
                 }
             }
             _ => {}

@@ -5,7 +5,7 @@
 
 use crate::manager::Manager;
 use crate::server::{Access, Server};
-use crate::transport::{Leads, Page, Transport};
+use crate::transport::{Leads, Page, Transport, BACKGROUND};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -121,6 +121,11 @@ pub struct Fake {
     /// Domains whose files' mode, user and group `proc` was told of.
     pub told_ids: Vec<(u32, [u32; 3])>,
     pub told_capabilities: Vec<FileCapabilities>,
+    /// Whose priority the server took.
+    pub worked_for: Vec<Token>,
+    /// There is something to be done that nobody waits for; there can be nobody who does it.
+    pub background: bool,
+    pub no_background: bool,
 }
 
 impl Fake {
@@ -202,6 +207,19 @@ impl Transport for Fake {
         self.reply(token, reply)?;
         // What a real receive would never return, so the step ends.
         Err(Error::Interrupted)
+    }
+
+    fn work_for(&mut self, token: Token) {
+        self.worked_for.push(token);
+    }
+
+    fn begin_background(&mut self) -> bool {
+        self.background |= !self.no_background;
+        !self.no_background
+    }
+
+    fn end_background(&mut self) {
+        self.background = false;
     }
 
     fn make_portal(&mut self, badge: u64) -> Result<Portal, Error> {
@@ -500,6 +518,16 @@ impl<S: Server> Bench<S> {
     /// The last holder of a handle is gone.
     pub fn close(&mut self, badge: u64) {
         self.pulse(pulse::CLOSED, 0, badge);
+    }
+
+    /// A piece of what nobody waits for, if there is something. Whether more is left.
+    pub fn background(&mut self) -> bool {
+        if self.fake.background {
+            let answer = self.call(BACKGROUND, &[0], b"", 0);
+            let more = answer.is_some_and(|answer| answer.result() != 0);
+            assert_eq!(more, self.fake.background);
+        }
+        self.fake.background
     }
 
     /// A caller was interrupted.

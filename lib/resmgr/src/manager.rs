@@ -18,7 +18,7 @@ use crate::path::{Found, Last, Names, Walk};
 use crate::private::PrivateMount;
 use crate::server::{Access, Answer, Server};
 use crate::table::Table;
-use crate::transport::Transport;
+use crate::transport::{Transport, BACKGROUND};
 use crate::waiting::{Again, Lot, Waiting};
 use crate::watch::Watches;
 use alloc::boxed::Box;
@@ -43,6 +43,8 @@ pub struct Manager<S: Server> {
     pub(crate) redirect: Vec<u8>,
     /// Pulses that came too early.
     pub(crate) early: Vec<Received>,
+    /// What goes on now does so because its time has come.
+    pub(crate) resumes: bool,
 }
 
 /// Open files and buffers.
@@ -113,6 +115,7 @@ impl<S: Server> Manager<S> {
             lot: Lot::default(),
             redirect: Vec::new(),
             early: Vec::new(),
+            resumes: false,
         }
     }
 
@@ -304,6 +307,13 @@ impl<S: Server> Core<S> {
         cx: &mut Context,
         watches: &mut Watches,
     ) -> Answer<Reply<'a>> {
+        if cx.request.badge == BACKGROUND {
+            let more = server.background(cx);
+            if !more {
+                cx.transport.end_background();
+            }
+            return Ok(Reply::result(more.into()));
+        }
         if changes_names(cx.request.words[0]) && server.carried_out(cx) {
             // If a portal came for the second path it is closed.
             let _ = self.second_badge(cx);

@@ -670,4 +670,10 @@ pub trait Server: Sized {
     fn tick(&mut self, cx: &mut Context) {
         let _ = cx;
     }
+
+    /// A piece of what nobody waits for ([`Context::begin_background`]): no more than others can wait for. Whether more is left.
+    fn background(&mut self, cx: &mut Context) -> bool {
+        let _ = cx;
+        false
+    }
 }

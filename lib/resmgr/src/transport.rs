@@ -2,16 +2,16 @@
 
 use crate::server::Access;
 use alloc::boxed::Box;
-use cairn_abi::service::{current, memory::pool};
+use cairn_abi::service::{current, memory::pool, receive};
 use cairn_abi::{flag, layout, received, rights, Error, PortalKind, Token};
 use cairn_idl::capability::FileCapabilities;
 use cairn_idl::errno::{ENOMEM, ENXIO};
 use cairn_idl::fs::{self, Stat};
 use cairn_idl::proc::file::{CAPABLE, EFFECTIVE};
 use cairn_idl::{proc, vm};
-#[cfg(target_os = "none")]
-use cairn_rt::alarm::Alarm;
 use cairn_rt::channel::Reply;
+#[cfg(target_os = "none")]
+use cairn_rt::{alarm::Alarm, background::Background};
 use cairn_rt::{memory, time, Message, Portal, Received, Receiver};
 use core::ops::Deref;
 use core::sync::atomic::AtomicU64;
@@ -62,6 +62,14 @@ pub trait Transport {
         self.reply_receive(token, &reply, deadline, received)
     }
     /// A new portal to this server's channel.
+    /// What is done until the next receive is for the caller behind this token, at its priority.
+    fn work_for(&mut self, token: Token);
+    /// See that [`Server::background`] is called from now on, at the highest priority of an ordinary program. False: that cannot be.
+    ///
+    /// [`Server::background`]: crate::Server::background
+    fn begin_background(&mut self) -> bool;
+    /// There is nothing more to be done.
+    fn end_background(&mut self);
     fn make_portal(&mut self, badge: u64) -> Result<Portal, Error>;
     /// As [`Receiver::next_badge`].
     fn next_badge(&mut self, place: u64) -> Result<Option<(u64, u64)>, Error>;
@@ -127,10 +135,25 @@ pub struct Native {
     /// The pipe manager's portal, if there are FIFOs here.
     pub pipe: Option<Portal>,
     clock: Clock,
+    calls: Calls,
 }
 
 /// Badge of the alarm's notifications.
 const ALARM: u64 = u32::MAX as u64;
+
+/// Badge of the calls for what nobody waits for ([`Server::background`]): a call of a thread of the server's own.
+///
+/// [`Server::background`]: crate::Server::background
+pub(crate) const BACKGROUND: u64 = ALARM - 1;
+
+/// The thread that makes these calls, once it was wanted; if there could be one.
+#[derive(Clone, Copy, Debug, Default)]
+struct Calls {
+    #[cfg(target_os = "none")]
+    thread: Option<Option<Background>>,
+    /// It calls until it is told otherwise.
+    begun: bool,
+}
 
 /// How deadlines are kept: by an alarm, so that receives and replies stay on their short ways; without one, by the nucleus.
 #[derive(Clone, Copy, Debug, Default)]
@@ -181,6 +204,7 @@ impl Native {
             event: cairn_rt::startup::portal("event"),
             pipe: cairn_rt::startup::portal("pipe"),
             clock: Clock::default(),
+            calls: Calls::default(),
         }
     }
 
@@ -278,6 +302,39 @@ impl Transport for Native {
         let left = self.clock.keep(self.receiver, deadline);
         let status = self.receiver.reply_words_receive(token, left, received);
         self.delivered(status, deadline, received)
+    }
+
+    fn work_for(&mut self, token: Token) {
+        // (A caller that is gone is told by a pulse.)
+        let words = [token, receive::RESUME];
+        let _ = self.receiver.0.service(receive::CALLER, &words);
+    }
+
+    #[cold]
+    fn begin_background(&mut self) -> bool {
+        #[cfg(target_os = "none")]
+        {
+            let receiver = self.receiver;
+            let start = || {
+                receiver
+                    .make_portal(BACKGROUND)
+                    .and_then(Background::start)
+                    .ok()
+            };
+            let Some(thread) = *self.calls.thread.get_or_insert_with(start) else {
+                return false;
+            };
+            if !core::mem::replace(&mut self.calls.begun, true) {
+                thread.begin();
+            }
+            true
+        }
+        #[cfg(not(target_os = "none"))]
+        false
+    }
+
+    fn end_background(&mut self) {
+        self.calls.begun = false;
     }
 
     fn make_portal(&mut self, badge: u64) -> Result<Portal, Error> {

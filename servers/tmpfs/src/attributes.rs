@@ -121,11 +121,11 @@ impl<M: Memory> Tmpfs<M> {
             }),
             None => None,
         };
-        let inode = self.inode_mut(node)?;
-        let attributes = &mut inode.attributes;
+        let inode = self.inodes.get_mut(node).ok_or(Failure::Errno(EIO))?;
+        let (attributes, pool) = (&mut inode.attributes, &mut self.pool);
         let old = match (known, new) {
             (Ok(at), Some(new)) => {
-                charge(cx, new.cost())?;
+                charge(pool, cx, new.cost())?;
                 Some(core::mem::replace(&mut attributes.list[at], new))
             }
             (Ok(at), None) => {
@@ -138,7 +138,7 @@ impl<M: Memory> Tmpfs<M> {
                 {
                     return fail(ENOSPC);
                 }
-                charge(cx, new.cost())?;
+                charge(pool, cx, new.cost())?;
                 attributes.names += name.len() + 1;
                 attributes.list.insert(at, new);
                 None

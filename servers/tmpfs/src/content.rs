@@ -7,14 +7,43 @@ use alloc::vec::Vec;
 const DIRECT: u64 = 8;
 const LEAF: u64 = 512;
 
-type Leaf = Box<[Page; LEAF as usize]>;
+struct Leaf {
+    /// It is for the indices from `LEAF` times this on.
+    number: u64,
+    /// How many pages it has.
+    used: u32,
+    pages: Box<[Page; LEAF as usize]>,
+}
+
+impl Leaf {
+    fn new(number: u64) -> Leaf {
+        let pages = Box::new([0; LEAF as usize]);
+        Leaf {
+            number,
+            used: 0,
+            pages,
+        }
+    }
+
+    /// None: there is no memory.
+    fn try_new(number: u64) -> Option<Leaf> {
+        let mut pages = Vec::new();
+        pages.try_reserve_exact(LEAF as usize).ok()?;
+        pages.resize(LEAF as usize, 0);
+        Some(Leaf {
+            number,
+            used: 0,
+            pages: pages.into_boxed_slice().try_into().ok()?,
+        })
+    }
+}
 
 /// The pages of a file by their index (offset / 4096).
 #[derive(Default)]
 pub struct Content {
     direct: [Page; DIRECT as usize],
     /// By their numbers, in ascending order.
-    leaves: Vec<(u64, Leaf)>,
+    leaves: Vec<Leaf>,
     count: u64,
     /// All pages have indices below this.
     end: u64,
@@ -35,8 +64,10 @@ impl Content {
     #[inline]
     fn place(&self, number: u64) -> Result<usize, usize> {
         match self.leaves.get(number as usize) {
-            Some(&(found, _)) if found == number => Ok(number as usize),
-            _ => self.leaves.binary_search_by_key(&number, |leaf| leaf.0),
+            Some(leaf) if leaf.number == number => Ok(number as usize),
+            _ => self
+                .leaves
+                .binary_search_by_key(&number, |leaf| leaf.number),
         }
     }
 
@@ -47,7 +78,7 @@ impl Content {
             return self.direct[index as usize];
         }
         match self.place(index / LEAF) {
-            Ok(place) => self.leaves[place].1[(index % LEAF) as usize],
+            Ok(place) => self.leaves[place].pages[(index % LEAF) as usize],
             Err(_) => 0,
         }
     }
@@ -63,12 +94,13 @@ impl Content {
         let place = match self.place(index / LEAF) {
             Ok(place) => place,
             Err(place) => {
-                let leaf = (index / LEAF, Box::new([0; LEAF as usize]));
-                self.leaves.insert(place, leaf);
+                self.leaves.insert(place, Leaf::new(index / LEAF));
                 place
             }
         };
-        self.leaves[place].1[(index % LEAF) as usize] = page;
+        let leaf = &mut self.leaves[place];
+        leaf.used += 1;
+        leaf.pages[(index % LEAF) as usize] = page;
     }
 
     /// Take out the pages with indices from `from` up to and without `to`, the last first.
@@ -79,17 +111,16 @@ impl Content {
             return;
         }
         let mut count = self.count;
-        let first = self.leaves.partition_point(|leaf| leaf.0 < from / LEAF);
-        let behind = self
-            .leaves
-            .partition_point(|leaf| leaf.0 <= (to - 1) / LEAF);
-        for (number, leaf) in self.leaves[first..behind].iter_mut().rev() {
-            let base = *number * LEAF;
+        let first = self.first_leaf(from / LEAF);
+        let behind = self.first_leaf((to - 1) / LEAF + 1);
+        for leaf in self.leaves[first..behind].iter_mut().rev() {
+            let base = leaf.number * LEAF;
             let low = from.saturating_sub(base).min(LEAF) as usize;
             let high = (to - base).min(LEAF) as usize;
-            for page in leaf[low..high].iter_mut().rev() {
+            for page in leaf.pages[low..high].iter_mut().rev() {
                 if *page != 0 {
                     each(core::mem::take(page));
+                    leaf.used -= 1;
                     count -= 1;
                 }
             }
@@ -104,10 +135,7 @@ impl Content {
         self.count = count;
         if whole {
             // Leaves that lie behind the new end go.
-            let kept = self
-                .leaves
-                .partition_point(|leaf| leaf.0 < from.div_ceil(LEAF));
-            self.leaves.truncate(kept);
+            self.leaves.truncate(self.first_leaf(from.div_ceil(LEAF)));
             self.end = from;
         }
         if count == 0 {
@@ -117,7 +145,7 @@ impl Content {
         let behind = behind.min(self.leaves.len());
         let mut left = first;
         for at in first..behind {
-            if self.leaves[at].1.iter().any(|&page| page != 0) {
+            if self.leaves[at].used != 0 {
                 self.leaves.swap(left, at);
                 left += 1;
             }
@@ -125,16 +153,86 @@ impl Content {
         self.leaves.drain(left.min(behind)..behind);
     }
 
+    /// Take out the pages with indices from `from` on, as they are. None: there is no memory; nothing has changed.
+    pub fn split_off(&mut self, from: u64) -> Option<Content> {
+        let mut rest = Content {
+            end: self.end,
+            ..Content::default()
+        };
+        if from >= self.end {
+            rest.end = 0;
+            return Some(rest);
+        }
+        let first = self.first_leaf(from.div_ceil(LEAF));
+        let cut = match self.place(from / LEAF) {
+            Ok(place) if place < first => Some((place, Leaf::try_new(from / LEAF)?)),
+            _ => None,
+        };
+        rest.leaves
+            .try_reserve_exact(self.leaves.len() - first + 1)
+            .ok()?;
+        if let Some((place, mut leaf)) = cut {
+            let (low, cut) = ((from % LEAF) as usize, &mut self.leaves[place]);
+            leaf.pages[low..].swap_with_slice(&mut cut.pages[low..]);
+            leaf.used = leaf.pages.iter().filter(|&&page| page != 0).count() as u32;
+            cut.used -= leaf.used;
+            rest.leaves.push(leaf);
+        }
+        rest.leaves.extend(self.leaves.drain(first..));
+        if self.leaves.last().is_some_and(|leaf| leaf.used == 0) {
+            self.leaves.pop();
+        }
+        let low = from.min(DIRECT) as usize;
+        rest.direct[low..].swap_with_slice(&mut self.direct[low..]);
+        let direct = rest.direct.iter().filter(|&&page| page != 0).count() as u64;
+        let in_leaves = rest.leaves.iter().map(|leaf| u64::from(leaf.used));
+        rest.count = direct + in_leaves.sum::<u64>();
+        (self.count, self.end) = (self.count - rest.count, from);
+        Some(rest)
+    }
+
+    /// Take out the last pages, the last first, about as many as this.
+    pub fn take_last(&mut self, most: u64, each: impl FnMut(Page)) {
+        let end = self.end;
+        let from = match self.leaves.last() {
+            // Whatever holes there are, no more than one leaf is looked at.
+            Some(leaf) if u64::from(leaf.used) > most => {
+                let there = leaf.pages.iter().enumerate().rev();
+                let there = there.filter(|(_, &page)| page != 0).take(most as usize);
+                leaf.number * LEAF + there.last().map_or(0, |(at, _)| at as u64)
+            }
+            Some(leaf) => leaf.number * LEAF,
+            None => 0,
+        };
+        // (What is direct lies at the beginning of the first leaf.)
+        let from = if from < DIRECT { 0 } else { from };
+        self.take(from, end, each);
+    }
+
+    #[cfg(test)]
+    pub(crate) fn pages(&self) -> impl Iterator<Item = Page> + '_ {
+        let mut at = 0;
+        core::iter::from_fn(move || {
+            let index = self.next_page(at)?;
+            at = index + 1;
+            Some(self.get(index))
+        })
+    }
+
+    /// Where the first leaf is whose number is not below this.
+    fn first_leaf(&self, number: u64) -> usize {
+        self.leaves.partition_point(|leaf| leaf.number < number)
+    }
+
     /// The first index at or behind `from` that has a page.
     pub fn next_page(&self, from: u64) -> Option<u64> {
         if let Some(found) = (from..DIRECT).find(|&index| self.direct[index as usize] != 0) {
             return Some(found);
         }
-        let first = self.leaves.partition_point(|leaf| leaf.0 < from / LEAF);
-        for (number, leaf) in &self.leaves[first..] {
-            let base = *number * LEAF;
+        for leaf in &self.leaves[self.first_leaf(from / LEAF)..] {
+            let base = leaf.number * LEAF;
             let low = from.saturating_sub(base).min(LEAF) as usize;
-            if let Some(found) = leaf[low..].iter().position(|&page| page != 0) {
+            if let Some(found) = leaf.pages[low..].iter().position(|&page| page != 0) {
                 return Some(base + (low + found) as u64);
             }
         }
@@ -182,6 +280,24 @@ mod tests {
                         let mut pages: Vec<Page> =
                             gone.iter().flat_map(|i| model.remove(i)).collect();
                         pages.reverse();
+                        assert_eq!(taken, pages);
+                    }
+                    2 if next(3) == 0 => {
+                        let mut rest = content.split_off(index).unwrap();
+                        let gone = model.split_off(&index);
+                        assert_eq!(rest.count(), gone.len() as u64);
+                        assert!(content.end() <= index);
+                        for (&index, &page) in &gone {
+                            assert_eq!((rest.get(index), content.get(index)), (page, 0));
+                        }
+                        let mut taken = Vec::new();
+                        while rest.count() > 0 {
+                            let before = taken.len();
+                            rest.take_last(16, |page| taken.push(page));
+                            assert!(taken.len() - before <= 16 + DIRECT as usize);
+                        }
+                        assert!(rest.leaves.is_empty());
+                        let pages: Vec<Page> = gone.into_values().rev().collect();
                         assert_eq!(taken, pages);
                     }
                     1 => {

@@ -3,7 +3,7 @@
 //! What lies behind a file's end in its last page is zero.
 
 use crate::inode::{File, Inode, Kind, Time};
-use crate::pool::{Full, Memory, Page, Pool, PAGE};
+use crate::pool::{Full, Memory, Page, Pool, PAGE, PIECE};
 use crate::seals::refuse;
 use crate::server::{charge, fail, now, Tmpfs};
 use alloc::vec::Vec;
@@ -19,19 +19,23 @@ pub(crate) const PAGE64: u64 = PAGE as u64;
 static ZEROES: [u8; 4 * PAGE] = [0; 4 * PAGE];
 /// Longest run of pages that is filled by one copy from the caller.
 const RUN: usize = 64;
-/// Most pages that `vm` takes back at once.
-const RETIRED: Page = 512;
 /// Seconds after which a read is noted although nothing was written since (relatime).
 const DAY: i64 = 24 * 60 * 60;
 
 /// Most pages that one request reserves, or takes from a hole that is punched: half a millisecond.
 pub(crate) const ALLOCATED_AT_ONCE: u64 = 256;
 
-/// Most holes of a file that is mapped, or grows where it is, that are filled at a time, and the pause between, in ns, for which others have the server.
+/// Most holes of a file that is mapped, or grows where it is, that are filled at a time, and most pages of which `vm` is told at a time.
 pub(crate) const FILLED_AT_ONCE: u64 = 64;
-const FILL_PAUSE: u64 = 100_000;
-/// What requests wait for whose file has more holes.
-pub(crate) const FILLING: u64 = u64::MAX;
+pub(crate) const TOLD_AT_ONCE: u64 = 256;
+/// What requests wait for that are not done yet and go on as soon as others have been served.
+pub(crate) const GOING_ON: u64 = u64::MAX;
+/// What those wait for that need what is being given back.
+pub(crate) const ENDING: u64 = u64::MAX - 2;
+
+/// Most pages of a file that are given back at once, and most pieces of what is given back later that a request which needs it waits for.
+const AT_ONCE: u64 = 2 * PIECE;
+const PIECES_AT_ONCE: usize = 16;
 
 const FALLOC_KEEP_SIZE: u64 = 1;
 const FALLOC_PUNCH_HOLE: u64 = 2;
@@ -83,25 +87,19 @@ fn addresses<M: Memory>(file: &File, pool: &Pool<M>, first: u64, to: u64) -> Opt
     Some(list)
 }
 
-/// Parts of `first..to` with pages in them, one after the other: a part has no long holes, and is not too long for one call to `vm`.
-fn parts(file: &File, first: u64, to: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
-    const PART: u64 = 512;
-    const LONGEST: u64 = 32 * PART;
-    let mut at = first;
-    core::iter::from_fn(move || {
-        let from = file.content.next_page(at).filter(|&index| index < to)?;
-        let mut end = from + PART;
-        let near = |end| {
-            file.content
-                .next_page(end)
-                .is_some_and(|next| next < end + PART)
-        };
-        while end - from < LONGEST && near(end) {
-            end += PART;
-        }
-        at = end;
-        Some((from, end.min(to)))
-    })
+/// The first part of `first..to` with pages in it: it has no long holes, and is not too long for one call to `vm`.
+fn part(file: &File, first: u64, to: u64) -> Option<(u64, u64)> {
+    const HOLE: u64 = 64;
+    let from = file.content.next_page(first).filter(|&index| index < to)?;
+    let mut end = from + HOLE;
+    let near = |end| {
+        let next = file.content.next_page(end);
+        next.is_some_and(|next| next < end + HOLE)
+    };
+    while end - from < TOLD_AT_ONCE && near(end) {
+        end += HOLE;
+    }
+    Some((from, end.min(to)))
 }
 
 /// Pages `first..to` are others than they were, and the file has `pages`: its memory objects follow, and so does whoever has the file mapped. An object that cannot follow (a program that runs
@@ -114,19 +112,30 @@ pub(crate) fn change_objects<M: Memory>(
     (first, to): (u64, u64),
     pages: u64,
 ) {
+    for place in 0..file.objects.len() {
+        change_object(file, pool, cx, place, (first, to), pages);
+    }
+}
+
+/// The same of one of them.
+fn change_object<M: Memory>(
+    file: &mut File,
+    pool: &mut Pool<M>,
+    cx: &mut Context,
+    place: usize,
+    (first, to): (u64, u64),
+    pages: u64,
+) {
+    let Some(portal) = file.objects[place] else {
+        return;
+    };
     let first = first.min(pages);
     let to = to.min(pages).max(first);
     let list = addresses(file, pool, first, to);
-    for place in &mut file.objects {
-        let Some(portal) = *place else { continue };
-        let memory = pool.memory();
-        if !list
-            .as_ref()
-            .is_some_and(|list| memory.change(portal, first, list, pages))
-        {
-            *place = None;
-            cx.transport.close(portal);
-        }
+    let told = list.is_some_and(|list| pool.memory().change(portal, first, &list, pages));
+    if !told {
+        file.objects[place] = None;
+        cx.transport.close(portal);
     }
 }
 
@@ -142,8 +151,7 @@ pub(crate) fn add_to_objects<M: Memory>(
     let mut at = first;
     change_objects(file, pool, cx, (0, 0), pages);
     while file.has_objects() {
-        let next = parts(file, at, to.min(pages)).next();
-        let Some((from, end)) = next else {
+        let Some((from, end)) = part(file, at, to.min(pages)) else {
             return;
         };
         change_objects(file, pool, cx, (from, end), pages);
@@ -151,29 +159,71 @@ pub(crate) fn add_to_objects<M: Memory>(
     }
 }
 
+/// The object of a file's pages in this place, in which it is made if it is not there. That takes as many requests as the file is long.
+fn make_object<M: Memory>(
+    file: &mut File,
+    pool: &mut Pool<M>,
+    cx: &mut Context,
+    place: usize,
+    pages: u64,
+) -> Answer<Portal> {
+    if let (Some(portal), u64::MAX) = (file.objects[place], file.made_to[place]) {
+        return Ok(portal);
+    }
+    if file.objects[place].is_none() {
+        // A file that is short or has no long holes in one call, others in parts.
+        let short = match part(file, 0, pages) {
+            Some((from, end)) if from < TOLD_AT_ONCE => end.min(TOLD_AT_ONCE),
+            _ => 1,
+        };
+        let list = addresses(file, pool, 0, short).ok_or(Failure::Errno(ENOMEM))?;
+        let object = pool.memory().object(&list, place == 1);
+        file.objects[place] = Some(object.map_err(|_| Failure::Errno(ENOMEM))?);
+        file.shared = true;
+        file.made_to[place] = short;
+        if pages != short {
+            change_object(file, pool, cx, place, (0, 0), pages);
+        }
+    } else if let Some((from, end)) = part(file, file.made_to[place], pages) {
+        change_object(file, pool, cx, place, (from, end), pages);
+        file.made_to[place] = end;
+    }
+    let portal = file.objects[place].ok_or(Failure::Errno(ENOMEM))?;
+    match part(file, file.made_to[place], pages) {
+        Some(_) => Err(goes_on(cx)),
+        None => {
+            file.made_to[place] = u64::MAX;
+            Ok(portal)
+        }
+    }
+}
+
 /// Drop the pages with indices from `from` up to and without `to`.
 pub(crate) fn drop_pages<M: Memory>(file: &mut File, pool: &mut Pool<M>, from: u64, to: u64) {
-    if file.shared {
-        // Neighbours go in one call to `vm`, and not so many that it takes long.
-        let mut run: Option<(Page, Page)> = None;
-        file.content.take(from, to, |page| match &mut run {
-            Some((first, last)) if page + 1 == *first && *last - page < RETIRED => *first = page,
-            Some((first, last)) if page == *last + 1 && page - *first < RETIRED => *last = page,
-            _ => {
-                if let Some((first, last)) = run.replace((page, page)) {
-                    pool.retire(first, last);
-                }
-            }
-        });
-        if let Some((first, last)) = run {
-            pool.retire(first, last);
-        }
-    } else {
-        file.content.take(from, to, |page| pool.free(page));
-    }
+    pool.take_back(file.shared, |each| file.content.take(from, to, each));
     if file.content.count() == 0 {
         file.shared = file.has_objects();
     }
+}
+
+/// Drop all pages from this index on: many of them when nobody waits.
+pub(crate) fn drop_rest<M: Memory>(
+    file: &mut File,
+    pool: &mut Pool<M>,
+    cx: &mut Context,
+    from: u64,
+) {
+    let many = file
+        .content
+        .count()
+        .min(file.content.end().saturating_sub(from))
+        > AT_ONCE;
+    if many && cx.begin_background() && pool.end(&mut file.content, from, file.shared) {
+        // (Those that stay are few, or none.)
+        return drop_pages(file, pool, from, from);
+    }
+    drop_pages(file, pool, from, u64::MAX);
+    pool.settle(cx);
 }
 
 /// Zero from `offset` to the end of its page, if there is one.
@@ -189,11 +239,45 @@ fn zero_tail<M: Memory>(file: &File, pool: &mut Pool<M>, offset: u64) {
 #[inline]
 pub(crate) fn new_page<M: Memory>(pool: &mut Pool<M>, cx: &mut Context) -> Answer<(Page, bool)> {
     let uid = cx.payer();
-    charge(cx, PAGE)?;
-    pool.allocate(uid).map_err(|Full| {
-        cx.refund(uid, PAGE);
-        Failure::Errno(ENOSPC)
-    })
+    charge(pool, cx, PAGE)?;
+    let found = pool.allocate(uid);
+    pool.settle(cx);
+    match found {
+        Ok(found) => Ok(found),
+        Err(Full) => {
+            let found = give_back_for(pool, cx, |pool, _| pool.allocate(uid).ok());
+            if found.is_err() {
+                cx.refund(uid, PAGE);
+            }
+            found
+        }
+    }
+}
+
+/// What failed may succeed when more is given back of what is free already.
+#[cold]
+pub(crate) fn give_back_for<M: Memory, T>(
+    pool: &mut Pool<M>,
+    cx: &mut Context,
+    mut again: impl FnMut(&mut Pool<M>, &mut Context) -> Option<T>,
+) -> Answer<T> {
+    for _ in 0..PIECES_AT_ONCE {
+        if !pool.end_piece() {
+            return fail(ENOSPC);
+        }
+        pool.settle(cx);
+        if let Some(done) = again(pool, cx) {
+            return Ok(done);
+        }
+    }
+    Err(Failure::Wait(ENDING))
+}
+
+/// The request is made again when others have been served.
+pub(crate) fn goes_on(cx: &mut Context) -> Failure {
+    let now = cx.transport.monotonic();
+    cx.wake_by(now);
+    Failure::Wait(GOING_ON)
 }
 
 /// Pages in place of the holes in `from..to`, of which no more than `most` at a time: then others are served, and the request is made again. On failure, or if
@@ -209,9 +293,7 @@ fn fill_holes<M: Memory>(
     let mut filled = 0;
     while index < to {
         if filled == most {
-            let now = cx.transport.monotonic();
-            cx.wake_by(now + FILL_PAUSE);
-            return Err(Failure::Wait(FILLING));
+            return Err(goes_on(cx));
         }
         let (page, zero) = new_page(pool, cx)?;
         if !zero {
@@ -432,8 +514,7 @@ impl<M: Memory> Tmpfs<M> {
         no_holes_before(file, pool, cx, *old, size)?;
         let pages = size.div_ceil(PAGE64);
         if size < *old {
-            drop_pages(file, pool, pages, u64::MAX);
-            pool.settle(cx);
+            drop_rest(file, pool, cx, pages);
             zero_tail(file, pool, size);
         } else if size > *old && file.shared {
             zero_tail(file, pool, *old);
@@ -543,6 +624,7 @@ impl<M: Memory> Tmpfs<M> {
         if shared_writable {
             refuse(file, seal::WRITE | seal::FUTURE_WRITE)?;
             file.written_to = file.written_to.max(end);
+            file.renewed_to = 0;
             let (first, last) = (offset / PAGE64, end.min(pages));
             let hole = file.content.next_hole(first);
             let filled = fill_holes(file, pool, cx, (first, last), FILLED_AT_ONCE);
@@ -557,30 +639,7 @@ impl<M: Memory> Tmpfs<M> {
             // What was a hole is none any more.
             add_to_objects(file, pool, cx, (offset / PAGE64, end), pages);
         }
-        if let Some(portal) = file.objects[place] {
-            return Ok((portal, pages.max(1)));
-        }
-        // A file that is short or has no long holes in one call, others in parts.
-        let short = match parts(file, 0, pages).next() {
-            Some((from, end)) if from < 512 => end,
-            _ => 1,
-        };
-        let list = addresses(file, pool, 0, short).ok_or(Failure::Errno(ENOMEM))?;
-        let portal = pool
-            .memory()
-            .object(&list, shared_writable)
-            .map_err(|_| Failure::Errno(ENOMEM))?;
-        let other = file.objects[1 - place].take();
-        file.objects[place] = Some(portal);
-        file.shared = true;
-        if pages != short {
-            add_to_objects(file, pool, cx, (short, u64::MAX), pages);
-        }
-        file.objects[1 - place] = other;
-        match file.objects[place] {
-            Some(portal) => Ok((portal, pages.max(1))),
-            None => fail(ENOMEM),
-        }
+        make_object(file, pool, cx, place, pages).map(|portal| (portal, pages.max(1)))
     }
 
     /// Fill a new file with bytes that are in memory (at start-up).

@@ -32,6 +32,10 @@ pub struct File {
     pub content: Content,
     /// The memory objects of its pages as they are now, if they were asked for: for all other mappings, and for such as are shared and writable.
     pub objects: [Option<Portal>; 2],
+    /// The last of them that was made has all pages below this, and is for nobody before it has all.
+    pub made_to: [u64; 2],
+    /// Pages below this are not those any more that were mapped shared and writable ([`crate::seals`]).
+    pub renewed_to: u64,
     /// Pages below this may be mapped shared and writable: below the file's end they are never holes, because programs would write where the file has no page.
     pub written_to: u64,
     /// Some of its pages may be mapped by programs: they must not be used for anything else when the file drops them.

@@ -4,8 +4,11 @@
 //! (has a frame, old content), *fresh* (never used; zero) or *cold* (its frame was given back; zero when populated again).
 //! The pages' memory is never touched before it is populated: running out of memory is an error here, not a fault.
 //!
+//! What a file that goes or becomes shorter had beyond a few pages is given back piece by piece ([`Pool::end`]). It counts as free meanwhile.
+//!
 //! Each page that a file has knows the user who pays for it: whoever wrote it first. Some are left to user 0 ([`Pool::leave_to_root`]).
 
+use crate::content::Content;
 use alloc::vec;
 use alloc::vec::Vec;
 use cairn_abi::Error;
@@ -20,6 +23,10 @@ pub type Page = u32;
 const STEP: u32 = 64;
 /// More warm pages than this are given back, half of them at a time.
 const WARM_MAX: usize = 128;
+/// Most pages that `vm` takes back at once.
+const RETIRED: Page = 512;
+/// So many pages are given back at a time: others wait no longer than that takes.
+pub(crate) const PIECE: u64 = 16;
 
 /// The memory manager as the pool needs it.
 pub trait Memory {
@@ -62,6 +69,16 @@ pub struct Pool<M> {
     payers: Vec<u32>,
     /// Pages that were freed and are to be given back to who paid for them ([`Pool::settle`]): user and count.
     owed: Vec<(u32, usize)>,
+    /// What is given back piece by piece, and how many pages that is.
+    ended: Vec<Ended>,
+    ending: usize,
+}
+
+/// Pages that a file had.
+struct Ended {
+    content: Content,
+    /// They may still be mapped somewhere.
+    shared: bool,
 }
 
 impl<M: Memory> Pool<M> {
@@ -91,6 +108,8 @@ impl<M: Memory> Pool<M> {
             reserve: 0,
             payers: vec![0; first as usize],
             owed: Vec::new(),
+            ended: Vec::new(),
+            ending: 0,
         }
     }
 
@@ -105,12 +124,12 @@ impl<M: Memory> Pool<M> {
             0 => 0,
             _ => self.reserve,
         };
-        self.limit.saturating_sub(self.used + reserve)
+        (self.limit + self.ending).saturating_sub(self.used + reserve)
     }
 
     /// Pages that files have, and the most that they may.
     pub fn usage(&self) -> (usize, usize) {
-        (self.used, self.limit)
+        (self.used - self.ending, self.limit)
     }
 
     pub fn memory(&mut self) -> &mut M {
@@ -132,8 +151,12 @@ impl<M: Memory> Pool<M> {
 
     /// A page for a user, who pays for it, and whether it is zero (otherwise its content is old and must be overwritten by the caller).
     pub fn allocate(&mut self, payer: u32) -> Result<(Page, bool), Full> {
-        if self.room(payer) == 0 {
+        if self.room(payer) <= self.ending {
             return Err(Full);
+        }
+        if self.warm.is_empty() && self.has_ended() {
+            // What is there already is cheaper than what has to be asked for. (The caller sees to what is owed then.)
+            self.end_piece();
         }
         let found = if let Some(page) = self.warm.pop().or_else(|| self.spare.pop()) {
             (page, false)
@@ -243,6 +266,59 @@ impl<M: Memory> Pool<M> {
         self.cold.extend(first..=last);
     }
 
+    /// Pages that a file had, as `take` names them, are no longer used. `shared`: they may still be mapped somewhere.
+    pub fn take_back(&mut self, shared: bool, take: impl FnOnce(&mut dyn FnMut(Page))) {
+        if !shared {
+            return take(&mut |page| self.free(page));
+        }
+        // Neighbours go in one call to `vm`, and not so many that it takes long.
+        let mut run: Option<(Page, Page)> = None;
+        take(&mut |page| match &mut run {
+            Some((first, last)) if page + 1 == *first && *last - page < RETIRED => *first = page,
+            Some((first, last)) if page == *last + 1 && page - *first < RETIRED => *last = page,
+            _ => {
+                if let Some((first, last)) = run.replace((page, page)) {
+                    self.retire(first, last);
+                }
+            }
+        });
+        if let Some((first, last)) = run {
+            self.retire(first, last);
+        }
+    }
+
+    /// The pages of a file from this index on are no longer used, and are given back later. False: there is no memory; nothing has changed.
+    pub fn end(&mut self, content: &mut Content, from: u64, shared: bool) -> bool {
+        if self.ended.try_reserve(1).is_err() {
+            return false;
+        }
+        let Some(content) = content.split_off(from) else {
+            return false;
+        };
+        self.ending += content.count() as usize;
+        self.ended.push(Ended { content, shared });
+        true
+    }
+
+    /// Give some of these back. False: there are none.
+    #[cold]
+    pub fn end_piece(&mut self) -> bool {
+        let Some(mut ended) = self.ended.pop() else {
+            return false;
+        };
+        let before = ended.content.count();
+        self.take_back(ended.shared, |each| ended.content.take_last(PIECE, each));
+        self.ending -= (before - ended.content.count()) as usize;
+        if ended.content.count() > 0 {
+            self.ended.push(ended);
+        }
+        true
+    }
+
+    pub fn has_ended(&self) -> bool {
+        !self.ended.is_empty()
+    }
+
     /// Give half of the warm pages back.
     fn cool_down(&mut self) {
         let mut given: Vec<Page> = self.warm.drain(..WARM_MAX / 2).collect();
@@ -304,8 +380,12 @@ impl<M: Memory> Pool<M> {
     /// Every page of the arena is in one place: a file's (these are given), warm, cold, or never used; and as many are counted as files have.
     #[cfg(test)]
     pub(crate) fn audit(&self, in_files: &[Page]) {
+        let ended = self.ended.iter().flat_map(|ended| ended.content.pages());
+        let in_files: Vec<Page> = in_files.iter().copied().chain(ended).collect();
         assert_eq!(self.used, in_files.len(), "pages that files have");
-        let mut all: Vec<Page> = [in_files, &self.warm, &self.cold, &self.spare].concat();
+        let mut all: Vec<Page> = [&in_files, &self.warm, &self.cold, &self.spare]
+            .map(|pages| &pages[..])
+            .concat();
         all.sort_unstable();
         all.dedup();
         let archive = all.iter().filter(|&&page| self.is_archive(page)).count();
@@ -316,6 +396,13 @@ impl<M: Memory> Pool<M> {
             "twice"
         );
         assert_eq!(all.len() - archive, fresh as usize, "lost");
+    }
+
+    /// How many pages that are given back later this user pays for.
+    #[cfg(test)]
+    pub(crate) fn ending_of(&self, uid: u32) -> usize {
+        let pages = self.ended.iter().flat_map(|ended| ended.content.pages());
+        pages.filter(|&page| self.payer(page) == uid).count()
     }
 
     /// Who pays for a page.

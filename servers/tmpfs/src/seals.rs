@@ -3,7 +3,7 @@
 //! A file that can be written no more has no page that anybody could still write: not by a mapping, nor by a memory object that was kept, nor by a loan to a
 //! device.
 
-use crate::data::{add_to_objects, new_page, PAGE64};
+use crate::data::{add_to_objects, goes_on, new_page, FILLED_AT_ONCE, PAGE64};
 use crate::inode::{File, Kind};
 use crate::pool::{Memory, Page, Pool, PAGE};
 use crate::server::{fail, Tmpfs};
@@ -106,24 +106,27 @@ impl<M: Memory> Tmpfs<M> {
     /// From now on nobody writes to the file's pages. EBUSY: a program has it mapped so that it could.
     fn end_writing(&mut self, cx: &mut Context, node: u32) -> Answer<()> {
         let (file, pool, size) = self.file(node)?;
-        if let Some(portal) = file.objects[1] {
-            if pool.memory().is_mapped(portal) {
-                return fail(EBUSY);
-            }
-            // Whoever kept the object has one without pages.
-            if !pool.memory().change(portal, 0, &[], 0) {
-                return fail(EBUSY);
-            }
-            file.objects[1] = None;
-            cx.transport.close(portal);
+        // (One that is still being made is nobody's, and gets the new pages.)
+        if file.objects[1].is_some() && file.made_to[1] == u64::MAX {
+            take_writers_object(file, pool, cx)?;
+            file.renewed_to = 0;
         }
         if file.written_to == 0 {
             return Ok(());
         }
-        // It was mapped: others may still reach its pages (a mapping that could not follow, a loan). It gets new ones.
-        let mut at = 0;
+        // It was mapped: others may still reach its pages (a mapping that could not follow, a loan). It gets new ones, some with each request.
+        let readers = file.objects[0].is_some();
+        let objects = readers || file.objects[1].is_some();
+        let first = file.renewed_to;
+        let mut at = first;
+        let mut renewed = 0;
         let mut result = Ok(());
         while let Some(index) = file.content.next_page(at) {
+            if renewed == FILLED_AT_ONCE {
+                result = Err(goes_on(cx));
+                break;
+            }
+            renewed += 1;
             let old = file.content.get(index);
             let page = match new_page(pool, cx) {
                 Ok((page, _)) => page,
@@ -140,19 +143,37 @@ impl<M: Memory> Tmpfs<M> {
             // What is given back pays for what comes.
             pool.settle(cx);
         }
+        file.renewed_to = at;
         let pages = size.div_ceil(PAGE64);
-        let readers = file.objects[0].is_some();
-        if readers {
-            add_to_objects(file, pool, cx, (0, pages), pages);
+        if objects {
+            add_to_objects(file, pool, cx, (first, at), pages);
         }
-        result?;
         // Readers that could not follow would see what others write.
         if readers && file.objects[0].is_none() {
             return fail(EBUSY);
         }
-        file.written_to = 0;
+        result?;
+        take_writers_object(file, pool, cx)?;
+        (file.written_to, file.renewed_to) = (0, 0);
         Ok(())
     }
+}
+
+/// The object that programs write to goes, unless one has it mapped (EBUSY). Whoever kept it has one without pages.
+fn take_writers_object<M: Memory>(
+    file: &mut File,
+    pool: &mut Pool<M>,
+    cx: &mut Context,
+) -> Answer<()> {
+    let Some(portal) = file.objects[1] else {
+        return Ok(());
+    };
+    if pool.memory().is_mapped(portal) || !pool.memory().change(portal, 0, &[], 0) {
+        return fail(EBUSY);
+    }
+    file.objects[1] = None;
+    cx.transport.close(portal);
+    Ok(())
 }
 
 fn copy_page<M: Memory>(pool: &mut Pool<M>, from: Page, to: Page) {

@@ -27,7 +27,7 @@ const AFTER: u64 = 1 << 62;
 /// Where the root of a mount of its own has its name: nowhere.
 const TREE: (u32, u64) = (u32::MAX, 0);
 /// Names that are taken away at once.
-const FALL: usize = 64;
+const FALL: usize = 4;
 
 /// The file system.
 pub struct Tmpfs<M: Memory> {
@@ -42,7 +42,7 @@ pub struct Tmpfs<M: Memory> {
     /// Of one of mount(2): called when it was unmounted and the answer is on its way.
     pub end: Option<fn()>,
     ended: bool,
-    /// Folders that are to go with all that is in them, each in the one before it: a bit at each tick.
+    /// Folders that are to go with all that is in them, each in the one before it: bit by bit, when nobody waits.
     falling: Vec<u32>,
 }
 
@@ -93,12 +93,7 @@ impl<M: Memory> Tmpfs<M> {
             };
             let below = match &inode.kind {
                 Kind::File(file) => {
-                    let mut at = 0;
-                    let pages = core::iter::from_fn(|| {
-                        let index = file.content.next_page(at)?;
-                        at = index + 1;
-                        Some(file.content.get(index))
-                    });
+                    let pages = file.content.pages();
                     let its = pages.filter(|&page| self.pool.payer(page) == uid);
                     its.count() * PAGE
                 }
@@ -107,7 +102,7 @@ impl<M: Memory> Tmpfs<M> {
             };
             own + below + inode.attributes.cost_of(uid)
         };
-        self.inodes.all().map(of).sum()
+        self.inodes.all().map(of).sum::<usize>() + self.pool.ending_of(uid) * PAGE
     }
 
     /// What mount(2) says of nodes and of the root. (The pool knows the size.)
@@ -238,8 +233,7 @@ impl<M: Memory> Tmpfs<M> {
         }
         if let Some(Kind::File(mut file)) = self.inodes.remove(node) {
             data::forget_objects(&mut file, cx);
-            data::drop_pages(&mut file, &mut self.pool, 0, u64::MAX);
-            self.pool.settle(cx);
+            data::drop_rest(&mut file, &mut self.pool, cx, 0);
         }
     }
 
@@ -256,8 +250,9 @@ impl<M: Memory> Tmpfs<M> {
         }
         if self.falling.try_reserve(1).is_ok() {
             self.falling.push(node);
-            let now = cx.transport.monotonic();
-            cx.wake_by(now);
+            while !cx.begin_background() && !self.falling.is_empty() {
+                self.fall(cx);
+            }
         }
     }
 
@@ -282,8 +277,6 @@ impl<M: Memory> Tmpfs<M> {
                 }
             }
         }
-        let now = cx.transport.monotonic();
-        cx.wake_by(now);
     }
 
     /// Something may be made in this directory.
@@ -310,7 +303,11 @@ impl<M: Memory> Tmpfs<M> {
         if !self.inodes.reserve() {
             return fail(ENOSPC);
         }
-        charge(cx, inode::cost(new.mode, new.target.len() as u64) + more)?;
+        charge(
+            &mut self.pool,
+            cx,
+            inode::cost(new.mode, new.target.len() as u64) + more,
+        )?;
         let node = self.new_inode(new, now)?;
         self.inode_mut(node)?.payer = uid;
         Ok(node)
@@ -336,9 +333,12 @@ impl<M: Memory> Tmpfs<M> {
 
 /// The caller pays for so many bytes more; without room for them the file system counts as full.
 #[inline]
-pub(crate) fn charge(cx: &mut Context, bytes: usize) -> Answer<()> {
+pub(crate) fn charge<M: Memory>(pool: &mut Pool<M>, cx: &mut Context, bytes: usize) -> Answer<()> {
     let uid = cx.payer();
-    cx.charge(uid, bytes).map_err(|_| Failure::Errno(ENOSPC))
+    match cx.charge(uid, bytes) {
+        Ok(()) => Ok(()),
+        Err(_) => data::give_back_for(pool, cx, |_, cx| cx.charge(uid, bytes).ok()),
+    }
 }
 
 /// The time of a change.
@@ -589,11 +589,11 @@ impl<M: Memory> Server for Tmpfs<M> {
     fn link(&mut self, cx: &mut Context, node: u32, dir: u32, name: &[u8]) -> Answer<()> {
         self.accepts(dir)?;
         let now = now(cx);
-        let inode = self.inode_mut(node)?;
+        let inode = self.inodes.get_mut(node).ok_or(Failure::Errno(EIO))?;
         if inode.names == u32::MAX {
             return fail(EMLINK);
         }
-        charge(cx, directory::cost(name.len()))?;
+        charge(&mut self.pool, cx, directory::cost(name.len()))?;
         inode.ctime = now;
         self.enter(dir, name, node, now, cx.payer())
     }
@@ -635,7 +635,7 @@ impl<M: Memory> Server for Tmpfs<M> {
             true => directory::cost(from_name.len()),
             false => 0,
         };
-        charge(cx, directory::cost(to_name.len()) + back)?;
+        charge(&mut self.pool, cx, directory::cost(to_name.len()) + back)?;
         let uid = cx.payer();
         self.leave(cx, from, from_name, now)?;
         if replaced.is_some() {
@@ -704,11 +704,21 @@ impl<M: Memory> Server for Tmpfs<M> {
     }
 
     fn tick(&mut self, cx: &mut Context) {
-        cx.wake(crate::data::FILLING);
-        self.fall(cx);
+        cx.wake(data::GOING_ON);
         if let (true, Some(end)) = (self.ended, self.end) {
             end();
         }
+    }
+
+    fn background(&mut self, cx: &mut Context) -> bool {
+        if self.falling.is_empty() {
+            self.pool.end_piece();
+            self.pool.settle(cx);
+            cx.wake(data::ENDING);
+        } else {
+            self.fall(cx);
+        }
+        !self.falling.is_empty() || self.pool.has_ended()
     }
 
     fn new_tree(&mut self, cx: &mut Context, new: &New) -> Answer<u32> {

@@ -160,3 +160,101 @@ fn charges_and_refunds_are_even() {
     let used = USERS.map(|uid| b.manager.usage(uid).0);
     assert!(used[1] > 0 && used[2] > 0, "{used:?}");
 }
+
+/// A long file goes in pieces, when nobody waits. What it had counts as free at once, and is free for whoever wants it.
+#[test]
+fn a_long_file_goes_in_pieces() {
+    const LONG: u64 = 1500;
+    let length = LONG * PAGE as u64;
+    for (name, shared) in [(&b"private"[..], false), (b"mapped", true)] {
+        let mut b = open_to_all(4096, 2048);
+        become_user(&mut b, 1000);
+        let f = create(&mut b, name);
+        assert_eq!(
+            write_at(&mut b, f, 0, &vec![7; length as usize]),
+            length as i64
+        );
+        if shared {
+            let map = [fs::MMAP, 0, PAGE as u64, 0];
+            assert_eq!(call_in_pieces(&mut b, f, &map).result(), LONG as i64);
+        }
+        // First some of it, from the middle of a leaf, then the rest.
+        for (left, ends) in [(700, None), (0, Some(()))] {
+            let before = (b.server.pool.usage().0, b.server.charged_to(1000));
+            match ends {
+                None => assert_eq!(b.result(f, &[fs::TRUNCATE, left * PAGE as u64], b""), 0),
+                Some(()) => {
+                    assert_eq!(unlink(&mut b, name), 0);
+                    b.close(f);
+                }
+            }
+            assert_eq!(b.server.pool.usage().0 as u64, left);
+            assert_eq!(before.1 / PAGE, before.0, "nodes are small");
+            if let None = ends {
+                assert_eq!(b.server.charged_to(1000), before.1);
+            }
+            let mut pieces = 0;
+            let mut charged = b.server.charged_to(1000);
+            while b.background() {
+                pieces += 1;
+                let now = b.server.charged_to(1000);
+                assert!(charged - now <= 17 * PAGE, "{charged} {now}");
+                charged = now;
+            }
+            let gone = before.0 - left as usize;
+            assert!(pieces >= gone / 16 - 1, "{pieces} for {gone}");
+            assert_eq!(b.server.pool.usage().0 as u64, left);
+            assert_eq!(b.server.charged_to(1000) / PAGE, left as usize);
+        }
+        kept::audit(&b);
+    }
+}
+
+/// Who needs what is being given back gets it: there is room, the account allows it, there is memory.
+#[test]
+fn what_is_being_given_back_can_be_had() {
+    const LONG: usize = 1000;
+    for way in 0..3 {
+        let mut b = open_to_all(4096, if way == 0 { 1024 } else { 4096 });
+        become_user(&mut b, 1000);
+        let f = create(&mut b, b"f");
+        assert_eq!(
+            write_at(&mut b, f, 0, &vec![7; LONG * PAGE]),
+            (LONG * PAGE) as i64
+        );
+        b.fake.charge_limit = (way == 1).then_some(1024);
+        b.server.pool.memory().exhausted = way == 2;
+        let g = create(&mut b, b"g");
+        let there = write_at(&mut b, g, 0, &vec![8; LONG * PAGE]) / PAGE as i64;
+        assert!(there < 100, "{way}: {there}");
+        assert_eq!(b.result(f, &[fs::TRUNCATE, 0], b""), 0);
+        // A name, a node and an attribute are charged as well.
+        assert_eq!(b.result(0, &[fs::MKDIR, 0o755], b"d"), 0);
+        let mut at = 0;
+        while at < LONG * PAGE {
+            let words = [fs::WRITE, at as u64];
+            match b.call(g, &words, &vec![9; LONG * PAGE - at], 0) {
+                Some(answer) => {
+                    assert!(answer.result() > 0, "{way}: {}", answer.result());
+                    at += answer.result() as usize;
+                }
+                None => unreachable!("{way}: it waits although there is enough for a page"),
+            }
+        }
+        while b.background() {}
+        assert_eq!(b.server.charged_to(1000) / PAGE, LONG);
+        kept::audit(&b);
+    }
+}
+
+/// Where there can be no thread for it all goes at once.
+#[test]
+fn without_a_thread_it_goes_at_once() {
+    let mut b = open_to_all(4096, 4096);
+    b.fake.no_background = true;
+    let f = create(&mut b, b"f");
+    assert_eq!(write_at(&mut b, f, 0, &[7; 200 * PAGE]), 200 * PAGE as i64);
+    assert_eq!(b.result(f, &[fs::TRUNCATE, 3], b""), 0);
+    assert!(!b.server.pool.has_ended());
+    assert_eq!(b.server.pool.usage().0, 1);
+}

@@ -6,7 +6,7 @@ use crate::inode::{Inode, Kind};
 const NAMES: [&[u8]; 5] = [b"a", b"b", b"c", b"d/e", b"d/f"];
 
 /// What the files have is what the pool says, and no node is there that has neither a name nor a handle.
-fn audit(b: &Fs) {
+pub(super) fn audit(b: &Fs) {
     let mut pages = Vec::new();
     for inode in b.server.inodes.all() {
         assert!(

@@ -103,6 +103,45 @@ fn each_seal_keeps_what_it_says() {
     assert_eq!(read_at(&mut b, file, 0, 2), [0, 0]);
 }
 
+/// A long file that was mapped gets new pages in pieces before it is sealed. Who maps it again meanwhile begins it anew.
+#[test]
+fn others_are_served_while_a_long_file_is_sealed() {
+    const PAGES: u64 = 700;
+    for again in [false, true] {
+        let mut b = fs_();
+        let (file, other) = (sealable(&mut b), create(&mut b, b"other"));
+        let bytes = vec![b'x'; PAGES as usize * PAGE];
+        assert_eq!(write_at(&mut b, file, 0, &bytes), bytes.len() as i64);
+        let mapped = call_in_pieces(&mut b, file, &[fs::MMAP, 0, P, 1]);
+        assert_eq!(mapped.result(), PAGES as i64);
+        let before = b.server.pool.memory().objects[0].0.clone();
+        let token = b.send(file, &[fs::IOCTL, fs::ADD_SEALS, seal::WRITE], b"", 0);
+        let mut pauses = 0;
+        let answer = loop {
+            if let Some(answer) = b.answer(token) {
+                break answer;
+            }
+            pauses += 1;
+            assert_eq!(write_at(&mut b, other, 0, b"meanwhile"), 9);
+            assert_eq!(seals(&mut b, file), 0);
+            if again && pauses == 5 {
+                let mapped = call_in_pieces(&mut b, file, &[fs::MMAP, 0, P, 1]);
+                assert_eq!(mapped.result(), PAGES as i64);
+            }
+            b.time_out();
+        };
+        assert_eq!(answer.result(), 0);
+        assert_eq!(pauses > 11, again, "{pauses}");
+        assert_eq!(write_at(&mut b, file, 0, b"z"), -EPERM);
+        let mapped = call_in_pieces(&mut b, file, &[fs::MMAP, 0, P, 0]);
+        assert_eq!(mapped.result(), PAGES as i64);
+        let objects = &b.server.pool.memory().objects;
+        let now = &objects.last().unwrap().0;
+        assert!(now.iter().all(|page| !before.contains(page)));
+        assert_eq!(read_at(&mut b, file, 0, bytes.len()), bytes);
+    }
+}
+
 #[test]
 fn who_could_write_keeps_a_file_from_being_sealed() {
     let mut b = fs_();
