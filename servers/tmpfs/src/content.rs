@@ -243,7 +243,13 @@ impl Content {
     pub fn next_hole(&self, from: u64) -> u64 {
         let mut index = from;
         while self.get(index) != 0 {
-            index += 1;
+            // Leaves without holes are passed over.
+            index = match self.place(index / LEAF) {
+                Ok(place) if u64::from(self.leaves[place].used) == LEAF => {
+                    (index / LEAF + 1) * LEAF
+                }
+                _ => index + 1,
+            };
         }
         index
     }

@@ -275,21 +275,21 @@ pub(crate) fn give_back_for<M: Memory, T>(
 
 /// The request is made again when others have been served.
 pub(crate) fn goes_on(cx: &mut Context) -> Failure {
-    let now = cx.transport.monotonic();
-    cx.wake_by(now);
+    // (A time that has come is told by a pulse, which would go before all requests.)
+    cx.wake_by(0);
     Failure::Wait(GOING_ON)
 }
 
 /// Pages in place of the holes in `from..to`, of which no more than `most` at a time: then others are served, and the request is made again. On failure, or if
-/// it never is, those that were made stay (they are zero). Memory objects do not know of them yet.
+/// it never is, those that were made stay (they are zero). Memory objects do not know of them yet: they lie below where `from` is then.
 fn fill_holes<M: Memory>(
     file: &mut File,
     pool: &mut Pool<M>,
     cx: &mut Context,
-    (from, to): (u64, u64),
+    (from, to): (&mut u64, u64),
     most: u64,
 ) -> Answer<()> {
-    let mut index = file.content.next_hole(from);
+    let mut index = file.content.next_hole(*from);
     let mut filled = 0;
     while index < to {
         if filled == most {
@@ -301,6 +301,7 @@ fn fill_holes<M: Memory>(
         }
         file.content.set(index, page);
         filled += 1;
+        *from = index + 1;
         index = file.content.next_hole(index);
     }
     Ok(())
@@ -318,7 +319,7 @@ fn no_holes_before<M: Memory>(
         return Ok(());
     }
     let to = size.div_ceil(PAGE64).min(file.written_to);
-    fill_holes(file, pool, cx, (old / PAGE64, to), FILLED_AT_ONCE)
+    fill_holes(file, pool, cx, (&mut (old / PAGE64), to), FILLED_AT_ONCE)
 }
 
 impl<M: Memory> Tmpfs<M> {
@@ -561,9 +562,10 @@ impl<M: Memory> Tmpfs<M> {
                     0 => no_holes_before(file, pool, cx, old, end),
                     _ => Ok(()),
                 };
-                let (first, last) = (offset / PAGE64, end.div_ceil(PAGE64));
-                let filled = before
-                    .and_then(|()| fill_holes(file, pool, cx, (first, last), ALLOCATED_AT_ONCE));
+                let (mut first, last) = (offset / PAGE64, end.div_ceil(PAGE64));
+                let holes = (&mut first, last);
+                let filled =
+                    before.and_then(|()| fill_holes(file, pool, cx, holes, ALLOCATED_AT_ONCE));
                 if filled.is_ok() && mode == 0 && end > old {
                     *size = end;
                 }
@@ -625,20 +627,18 @@ impl<M: Memory> Tmpfs<M> {
             refuse(file, seal::WRITE | seal::FUTURE_WRITE)?;
             file.written_to = file.written_to.max(end);
             file.renewed_to = 0;
-            let (first, last) = (offset / PAGE64, end.min(pages));
-            let hole = file.content.next_hole(first);
-            let filled = fill_holes(file, pool, cx, (first, last), FILLED_AT_ONCE);
-            if filled.is_err() && file.has_objects() {
-                let made = file.content.next_hole(hole);
-                add_to_objects(file, pool, cx, (hole, made), pages);
+            let last = end.min(pages);
+            let hole = file.content.next_hole(offset / PAGE64);
+            if hole < last {
+                let mut filled = hole;
+                let all = fill_holes(file, pool, cx, (&mut filled, last), FILLED_AT_ONCE);
+                if file.has_objects() {
+                    add_to_objects(file, pool, cx, (hole, filled), pages);
+                }
+                all?;
             }
-            filled?;
         }
         let place = usize::from(shared_writable);
-        if shared_writable && file.has_objects() {
-            // What was a hole is none any more.
-            add_to_objects(file, pool, cx, (offset / PAGE64, end), pages);
-        }
         make_object(file, pool, cx, place, pages).map(|portal| (portal, pages.max(1)))
     }
 
