@@ -424,6 +424,28 @@ static void load_killed(void) {
     }
 }
 
+/* Long files that are mapped, cut and left, as memory and by name. */
+static void load_mapped(void) {
+    enum { LONG = 16 * MIB };
+    ready();
+    for (;;) {
+        int file = memfd_create("mapped", 0);
+        if (file < 0 || ftruncate(file, LONG) < 0) {
+            fail("memfd");
+        }
+        char *memory = mmap(NULL, LONG, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+        if (memory == MAP_FAILED) {
+            fail("mmap");
+        }
+        touch(memory, LONG);
+        if (ftruncate(file, LONG / 2) < 0) {
+            fail("ftruncate");
+        }
+        munmap(memory, LONG);
+        close(file);
+    }
+}
+
 struct load {
     const char *name;
     void (*run)(void);
@@ -444,6 +466,7 @@ static const struct load loads[] = {
     {"sleepers", load_sleepers},
     {"mutexes", load_mutexes},
     {"killed", load_killed},
+    {"mapped", load_mapped},
 };
 enum { LOADS = sizeof loads / sizeof *loads };
 

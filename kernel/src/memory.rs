@@ -451,8 +451,14 @@ impl<A: Arch> Kernel<A> {
         }
     }
 
-    /// All page tables but the root of a space that nobody uses join its reserve. How far that came shows the space itself.
-    fn tables_to_reserve(&mut self, t: ThreadRef, s: SpaceRef, root: A::Root) -> Answer {
+    /// Page tables but the root of a space that nobody uses join its reserve: at most so many with one request. How far that came shows the space itself.
+    fn tables_to_reserve(
+        &mut self,
+        t: ThreadRef,
+        s: SpaceRef,
+        root: A::Root,
+        mut most: usize,
+    ) -> Answer {
         while self.spaces[s].tables.used != 0 {
             let (open, frames) = (self.open_for(t), &mut self.frames);
             let emptied = |frame| frames.unmapped(frame);
@@ -462,6 +468,10 @@ impl<A: Arch> Kernel<A> {
                     let tables = &mut self.spaces[s].tables;
                     tables.used -= 1;
                     self.arch.list_push(tables, frame);
+                    most -= 1;
+                    if most == 0 {
+                        break;
+                    }
                 }
                 Taken::Root => break,
             }
@@ -485,7 +495,7 @@ impl<A: Arch> Kernel<A> {
         self.open(t);
         if let Some(root) = self.spaces[s].root {
             self.arch.leave_tables(root);
-            self.tables_to_reserve(t, s, root)?;
+            self.tables_to_reserve(t, s, root, room)?;
         }
         self.open(t);
         // What is written below must not be lost to a fault.

@@ -112,7 +112,7 @@ impl<N: Nucleus> Vm<N> {
 
     /// EXHAUSTED: the domain of the process that shall end, never `spared`, and the group whose limit is the cause (0: none's). If nobody's end would help, those who wait are refused.
     pub(crate) fn exhausted(&mut self, spared: Id) -> Option<(Id, u32)> {
-        self.frames.drop_ended();
+        self.drop_ended();
         if self.waiting.is_empty() && self.has_enough() {
             self.notified = false;
             return None;

@@ -127,6 +127,8 @@ pub(crate) struct Later {
     held: Vec<Request>,
     /// The job whose caller's priority is looked at next: a caller may be lifted while it waits.
     next: usize,
+    /// Programs that have ended, whose page tables are taken apart before their pages can go.
+    pub(crate) spaces: Vec<Space>,
     /// What nobody waits for: frames of `vm`'s own heap that it has too many of, those of the nucleus's pools.
     heap_rests: bool,
     pub(crate) pools_rest: bool,
@@ -278,11 +280,11 @@ impl<N: Nucleus> Vm<N> {
 
     /// Before it is told what is free.
     pub(crate) fn is_settled(&mut self) -> Result<(), Errno> {
-        if !self.frames.has_ended() {
+        if !self.has_ended() {
             return Ok(());
         }
         if self.later.whole || !self.room_for_jobs() {
-            self.frames.drop_ended();
+            self.drop_ended();
             return Ok(());
         }
         self.in_pieces(Pieces::Ended)
@@ -316,7 +318,7 @@ impl<N: Nucleus> Vm<N> {
             self.later.keeps = true;
             self.later.queue.push_back(*r);
         } else {
-            self.frames.drop_ended();
+            self.drop_ended();
             (self.later.whole, self.later.repeat) = (true, true);
         }
         None
@@ -356,7 +358,7 @@ impl<N: Nucleus> Vm<N> {
     #[inline]
     pub fn later(&self) -> Option<Option<u8>> {
         match self.later.jobs.is_empty() {
-            true => (self.frames.has_ended() || self.later.heap_rests || self.later.pools_rest)
+            true => (self.has_ended() || self.later.heap_rests || self.later.pools_rest)
                 .then_some(Some(priority::NORMAL)),
             false => Some(None),
         }
@@ -365,6 +367,29 @@ impl<N: Nucleus> Vm<N> {
     /// Its heap may give some back.
     pub fn heap_may_rest(&mut self) {
         self.later.heap_rests = true;
+    }
+
+    /// Whether there is something left of what a program had that has ended.
+    #[inline]
+    pub(crate) fn has_ended(&self) -> bool {
+        self.frames.has_ended() || !self.later.spaces.is_empty()
+    }
+
+    /// Some of that goes. False: there is nothing.
+    fn ended_piece(&mut self) -> bool {
+        match self.later.spaces.pop() {
+            Some(space) => {
+                self.dismantle_piece(space);
+                true
+            }
+            None => self.frames.drop_piece(),
+        }
+    }
+
+    /// All of it.
+    #[cold]
+    pub(crate) fn drop_ended(&mut self) {
+        while self.ended_piece() {}
     }
 
     /// Some of what nobody uses goes back.
@@ -394,7 +419,7 @@ impl<N: Nucleus> Vm<N> {
         let first = |(at, job): (usize, &Job)| (job.priority, u64::MAX - job.turn, usize::MAX - at);
         let most = (0..).zip(&mut self.later.jobs);
         let Some((at, job)) = most.max_by_key(|(at, job)| first((*at, job))) else {
-            if !self.frames.drop_piece() {
+            if !self.ended_piece() {
                 self.rest_piece();
             }
             return;
@@ -417,7 +442,7 @@ impl<N: Nucleus> Vm<N> {
                 self.collect_piece(&r, at, collected)
             }
             Pieces::Fork { child, end, manner } => self.fork_piece(r.token, (child, end), manner),
-            Pieces::Ended => match self.frames.drop_piece() {
+            Pieces::Ended => match self.ended_piece() {
                 true => Outcome::Left(pieces, Pages::default()),
                 false => Outcome::Again,
             },

@@ -42,6 +42,11 @@ pub(crate) struct Child {
     adjust: i16,
 }
 
+/// Page tables of a program with many pages that are taken apart at a time.
+const TABLES: usize = 4;
+/// Most that the nucleus gives back at a time.
+const ALL_TABLES: usize = 20;
+
 /// Regions for which a new program's list has room at once.
 const PROGRAM_REGIONS: usize = 32;
 
@@ -77,7 +82,11 @@ impl<N: Nucleus> Vm<N> {
         let reserve = self.frames.pay(account, floor);
         let least = reserve.saturating_add(BLOCK as usize);
         if !self.frames.has_more_than(least) {
-            return Err(ENOMEM);
+            // What is still to be taken apart may do.
+            self.drop_ended();
+            if !self.frames.has_more_than(least) {
+                return Err(ENOMEM);
+            }
         }
         let slot = self.with_pool(pool::SPACE, |n| {
             n.space_create(handle, kind == Layout::Linux)
@@ -559,6 +568,13 @@ impl<N: Nucleus> Vm<N> {
             return Err(ENOMEM);
         }
         let space = self.spaces.get(domain.space).ok_or(ESRCH)?;
+        // A program with much memory gets a new space, and the old one is taken apart later; if there is no room for one, it keeps its own.
+        let alone = space.domains <= 1 && space.offered == 0;
+        let much = alone && self.is_much(domain.space);
+        if much && self.reset_anew(domain, kept).is_ok() {
+            return Ok(0);
+        }
+        let space = self.spaces.get(domain.space).ok_or(ESRCH)?;
         if space.domains <= 1 {
             if let Some(space) = self.spaces.get_mut(domain.space) {
                 space.parent = NOBODY;
@@ -574,6 +590,12 @@ impl<N: Nucleus> Vm<N> {
             self.unmap_pages(domain.space, from, u64::MAX);
             return Ok(0);
         }
+        self.reset_anew(domain, kept)
+    }
+
+    /// The domain gets a new space with copies of these ranges in place of the one that it has.
+    fn reset_anew(&mut self, domain: Domain, kept: &[(u64, u64)]) -> Result<u64, Errno> {
+        let space = self.spaces.get(domain.space).ok_or(ESRCH)?;
         let (kind, code) = (space.layout, space.code.inherited());
         let limit = (space.limit, space.limits.inherited());
         let index = self.new_space(kind, code, limit, (domain.account, domain.root))?;
@@ -589,17 +611,24 @@ impl<N: Nucleus> Vm<N> {
             self.drop_if_unused(index);
             return Err(errno);
         }
+        let faults = self.spaces.get_mut(domain.space).map(|space| {
+            space.domains -= 1;
+            // Nobody else goes on counting them.
+            match space.domains {
+                0 => space.faults,
+                _ => Faults::default(),
+            }
+        });
         if let Some(space) = self.spaces.get_mut(index) {
             space.domains = 1;
             space.parent = NOBODY;
-        }
-        if let Some(space) = self.spaces.get_mut(domain.space) {
-            space.domains -= 1;
+            space.faults = faults.unwrap_or_default();
         }
         self.set_domain(Domain {
             space: index,
             ..domain
         });
+        self.drop_if_unused(domain.space);
         Ok(0)
     }
 
@@ -618,7 +647,7 @@ impl<N: Nucleus> Vm<N> {
         }
         self.forget_domain(domain);
         if !self.waiting.is_empty() {
-            self.frames.drop_ended();
+            self.drop_ended();
         }
         if self.waiting.is_empty() {
             self.notified = false;
@@ -696,29 +725,58 @@ impl<N: Nucleus> Vm<N> {
         }
     }
 
-    /// Take a space apart: first its mappings and tables in the nucleus, then its frames and regions here. It comes back if a domain still uses it.
+    /// Take a space apart: first its mappings and tables in the nucleus, of many pages some now and the others later; then its frames and regions here. It comes back
+    /// if a domain still uses it.
     fn dismantle(&mut self, mut space: Space) -> Option<Space> {
+        let many = space.pages.resident() > MANY && self.later.spaces.try_reserve(1).is_ok();
+        let most = if many { TABLES } else { ALL_TABLES };
         loop {
-            let mut buffer = [0 as Frame; 64];
-            let done = self.nucleus.reap(space.slot, &mut buffer);
-            for &frame in buffer.iter().take_while(|&&f| f != 0) {
-                self.table_frames = self.table_frames.saturating_sub(1);
-                match space.block {
-                    // Those of the block are kept together if they all come back. (A domain that changed spaces took its portal table along.)
-                    Some(block) if (block..block + BLOCK).contains(&frame) => {
-                        space.returned |= 1 << (frame - block);
-                    }
-                    _ => {
-                        self.frames.release(frame);
-                    }
-                }
-            }
-            match done {
+            match self.reap(&mut space, most) {
                 Ok(true) => break,
+                Ok(false) if many => {
+                    self.later.spaces.push(space);
+                    return None;
+                }
                 Ok(false) => {}
                 Err(_) => return Some(space),
             }
         }
+        self.dismantled(space);
+        None
+    }
+
+    /// Go on with a space that is taken apart later.
+    pub(crate) fn dismantle_piece(&mut self, mut space: Space) {
+        match self.reap(&mut space, TABLES) {
+            Ok(true) => self.dismantled(space),
+            // (There is room: it was there before.)
+            Ok(false) => self.later.spaces.push(space),
+            // Nobody uses it since the first time.
+            Err(_) => self.leaving.push(space),
+        }
+    }
+
+    /// At most so many tables of a space come back. Whether that was all.
+    fn reap(&mut self, space: &mut Space, most: usize) -> Result<bool, Error> {
+        let mut buffer = [0 as Frame; ALL_TABLES];
+        let buffer = &mut buffer[..most];
+        let done = self.nucleus.reap(space.slot, buffer);
+        for &frame in buffer.iter().take_while(|&&f| f != 0) {
+            self.table_frames = self.table_frames.saturating_sub(1);
+            match space.block {
+                // Those of the block are kept together if they all come back. (A domain that changed spaces took its portal table along.)
+                Some(block) if (block..block + BLOCK).contains(&frame) => {
+                    space.returned |= 1 << (frame - block);
+                }
+                _ => {
+                    self.frames.release(frame);
+                }
+            }
+        }
+        done
+    }
+
+    fn dismantled(&mut self, mut space: Space) {
         self.nucleus.close(space.slot);
         match space.block {
             Some(block) if space.returned == u16::MAX => self.frames.release_block(block),
@@ -734,7 +792,6 @@ impl<N: Nucleus> Vm<N> {
         for piece in space.regions.iter() {
             forget_piece(&mut self.objects, frames, &mut self.pagers.idle, piece);
         }
-        None
     }
 
     /// GROW_TABLE.

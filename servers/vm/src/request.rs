@@ -40,7 +40,7 @@ impl<N: Nucleus> Vm<N> {
     #[inline(always)]
     pub(crate) fn settle(&mut self) {
         self.resume_deferred();
-        if self.frames.has_ended() {
+        if self.has_ended() {
             self.drop_if_needed();
         }
         if !self.waiting.is_empty() {
@@ -55,7 +55,7 @@ impl<N: Nucleus> Vm<N> {
     #[cold]
     fn drop_if_needed(&mut self) {
         if !self.waiting.is_empty() || self.is_low() {
-            self.frames.drop_ended();
+            self.drop_ended();
         }
     }
 

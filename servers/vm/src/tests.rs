@@ -286,6 +286,21 @@ impl World {
                 assert_eq!(bits & !allowed, 0, "page {page:#x} allows too much");
             }
         }
+        // What has ended and is not taken apart yet.
+        for space in &vm.later.spaces {
+            for (identity, chunk) in space.pages.identities() {
+                if chunks.insert(identity) {
+                    for bit in (0..64).filter(|b| chunk.resident >> b & 1 != 0) {
+                        *counts.entry(chunk.frames[bit]).or_default() += 1;
+                    }
+                }
+            }
+            for region in space.regions.iter() {
+                if region.object != crate::region::ANONYMOUS {
+                    *mapped.entry(region.object as usize).or_default() += region.pages();
+                }
+            }
+        }
         for (i, object) in vm.objects.iter() {
             assert_eq!(object.mapped, mapped.remove(&i).unwrap_or(0));
             assert!(!object.unused() || vm.pagers.has_ended(object.maker));
@@ -328,6 +343,11 @@ impl World {
             assert_eq!(vm.frames.references(*frame), *count, "frame {frame}");
             used += (*frame >= 1000) as usize;
         }
+        // Of a block of tables those wait that have come back.
+        let spaces = vm.later.spaces.iter();
+        used += spaces
+            .map(|space| space.returned.count_ones() as usize)
+            .sum::<usize>();
         assert_eq!(vm.frames.free() + used, vm.frames.total(), "lost frames");
         let held = vm.frames.held();
         for (account, record) in vm.frames.accounts.iter() {

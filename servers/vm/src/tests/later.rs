@@ -4,7 +4,7 @@ use super::{World, INIT, RW};
 use crate::frames::{MANY, PIECE};
 use crate::nucleus::{Answer, Pass};
 use crate::request::Request;
-use cairn_abi::layout::PAGE;
+use cairn_abi::layout::{PAGE, PERSONALITY, USER_TOP};
 use cairn_abi::{priority, pulse, received, Id, Token};
 use cairn_idl::errno::*;
 use cairn_idl::vm::{self, advice, flags, prot, BADGE_CONTROL};
@@ -195,13 +195,61 @@ fn who_ends_is_taken_apart_later_and_whoever_needs_memory_has_it_first() {
         w.vm.do_piece();
     }
     assert_eq!(w.vm.nucleus.replies.pop().unwrap().0, token);
-    assert!(!w.vm.frames.has_ended());
+    assert!(!w.vm.has_ended());
     // And nobody is told that there is none while there is.
     let id = program(&mut w);
     w.destroy(id);
+    assert!(w.vm.has_ended());
+    while !w.vm.later.spaces.is_empty() {
+        w.vm.do_piece();
+        w.audit();
+    }
     assert!(w.vm.frames.has_ended());
     let all = w.vm.frames.free();
     assert!((0..all + PAGES as usize / 2).all(|_| w.vm.frames.alloc(0).is_some()));
+}
+
+/// exec of a program with much memory takes nothing apart itself; what it keeps is there at once. One that has offered pages keeps its space.
+#[test]
+fn much_memory_of_a_program_that_begins_anew_goes_later() {
+    let own = PERSONALITY / PAGE;
+    for offers in [false, true] {
+        let mut w = World::new(20_000);
+        let id = program(&mut w);
+        w.map(id, own, 3);
+        (0..3).for_each(|page| w.write(id, own + page, value(page)).unwrap());
+        if offers {
+            let index = w.vm.of(id.into()).unwrap();
+            w.vm.spaces.get_mut(index).unwrap().offered = 1;
+        }
+        let counted = |w: &World| {
+            let index = w.vm.of(id.into()).unwrap();
+            let space = w.vm.spaces.get(index).unwrap();
+            (space.faults, space.mapped)
+        };
+        let (faults, _) = counted(&w);
+        let reset = [vm::RESET, id.into(), PERSONALITY, USER_TOP];
+        w.leaves = true;
+        assert_eq!(w.control(&reset), 0);
+        assert_eq!(w.vm.later.spaces.len(), usize::from(!offers));
+        assert_eq!(w.read(id, P), Err(0));
+        (0..3).for_each(|page| assert_eq!(w.read(id, own + page), Ok(value(page))));
+        assert_eq!(counted(&w), (faults, 3));
+        if offers {
+            continue;
+        }
+        w.write(id, own, 1).unwrap();
+        let mut pieces = 0;
+        while w.vm.later().is_some() {
+            w.vm.do_piece();
+            pieces += 1;
+            w.audit();
+            assert_eq!(w.read(id, own), Ok(1));
+        }
+        assert!(pieces > PAGES / PIECE, "{pieces}");
+        w.destroy(id);
+        w.audit();
+    }
 }
 
 #[test]
