@@ -34,8 +34,8 @@ pub(crate) const GOING_ON: u64 = u64::MAX;
 pub(crate) const ENDING: u64 = u64::MAX - 2;
 
 /// Most pages of a file that are given back at once, and most pieces of what is given back later that a request which needs it waits for.
-const AT_ONCE: u64 = 2 * PIECE;
-const PIECES_AT_ONCE: usize = 16;
+const AT_ONCE: u64 = PIECE;
+const PIECES_AT_ONCE: usize = 8;
 
 const FALLOC_KEEP_SIZE: u64 = 1;
 const FALLOC_PUNCH_HOLE: u64 = 2;

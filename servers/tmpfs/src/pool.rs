@@ -26,7 +26,7 @@ const WARM_MAX: usize = 128;
 /// Most pages that `vm` takes back at once.
 const RETIRED: Page = 512;
 /// So many pages are given back at a time: others wait no longer than that takes.
-pub(crate) const PIECE: u64 = 16;
+pub(crate) const PIECE: u64 = 32;
 
 /// The memory manager as the pool needs it.
 pub trait Memory {
