@@ -65,6 +65,9 @@ pub struct Later {
     pub(crate) payer: Option<(cairn_abi::Token, cairn_abi::Id, u32)>,
 }
 
+/// What requests wait for that are done in pieces ([`Context::goes_on`]).
+pub(crate) const GOING_ON: u64 = u64::MAX - 3;
+
 const INTERESTS: usize = 64;
 
 /// The place of a key among the counts.
@@ -357,6 +360,13 @@ impl Context<'_> {
     pub fn wake_by(&mut self, deadline: u64) {
         let earlier = self.later.tick().unwrap_or(deadline).min(deadline);
         self.wake_at(Some(earlier));
+    }
+
+    /// The request is made again as soon as others have been served, at its caller's priority: it is done in pieces.
+    pub fn goes_on(&mut self) -> Failure {
+        // (A time that has come is told by a pulse, which would go before all requests.)
+        self.wake_by(0);
+        Failure::Wait(GOING_ON)
     }
 
     /// Call [`crate::Server::background`] from now on, until it says that nothing is left. That goes at the highest priority of an ordinary program, and others are served between.

@@ -1,6 +1,6 @@
 //! The loop: receive, dispatch, reply; the last reply of a round and the next receive are one entry into the nucleus.
 
-use crate::context::{Context, Failure, Later};
+use crate::context::{Context, Failure, Later, GOING_ON};
 use crate::direct::{direct, open_direct, stat_direct};
 use crate::files::ATTENDED;
 use crate::handle::{Entry, Handle};
@@ -437,6 +437,7 @@ impl<S: Server> Manager<S> {
                 let ticks = cx.ticks();
                 self.core.leases.expire(&mut cx);
                 if ticks {
+                    cx.wake(GOING_ON);
                     server.tick(&mut cx);
                     self.resumes = true;
                 }
@@ -651,6 +652,7 @@ impl<S: Server> Manager<S> {
             self.waiting.later.wake(crate::files::lock_key(meta.ino));
         }
         let mut cx = context(transport, &mut self.waiting.later, &NOBODY);
+        self.core.locks_go(&mut cx);
         self.core.leases.remove(&mut cx, meta.ino, badge);
     }
 

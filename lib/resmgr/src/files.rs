@@ -528,7 +528,12 @@ impl<S: Server> Core<S> {
         };
         let ino = server.meta(entry.handle.node)?.ino;
         if command == 0 {
-            return Ok(match self.locks.conflict(ino, &wish) {
+            let keep = self.handles.keepsake();
+            let held = match self.locks.in_the_way(keep, ino, &wish) {
+                Ok(held) => held,
+                Err(_) => return Err(Failure::Wait(lock_key(ino))),
+            };
+            return Ok(match held {
                 None => Reply::new(&[0, 2, start, length, echo]),
                 Some(held) => Reply::new(&[
                     0,
@@ -548,12 +553,16 @@ impl<S: Server> Core<S> {
         }
         if kind == 2 {
             let keep = self.handles.keepsake();
-            return match self.locks.clear(keep, ino, &wish) {
+            let part = self.locks.first_part(ino, &wish);
+            return match self.locks.clear(keep, ino, &part) {
                 Ok(changed) => {
                     if changed {
                         cx.wake(lock_key(ino));
                     }
-                    Ok(Reply::result(0))
+                    match part.end < wish.end {
+                        true => Err(cx.goes_on()),
+                        false => Ok(Reply::result(0)),
+                    }
                 }
                 Err(_) => fail(ENOLCK),
             };
@@ -577,6 +586,7 @@ impl<S: Server> Core<S> {
                 Ok(Reply::result(0))
             }
             Err(Refused::Held(_)) if command == 2 => Err(Failure::Wait(lock_key(ino))),
+            Err(Refused::Going) => Err(Failure::Wait(lock_key(ino))),
             Err(Refused::Held(_)) => fail(EAGAIN),
             Err(Refused::Deadlock) => fail(EDEADLK),
             Err(Refused::TooMany) => fail(ENOLCK),
@@ -598,6 +608,20 @@ impl<S: Server> Core<S> {
     pub(crate) fn process_ended(&mut self, cx: &mut Context, domain: u32) {
         self.attended.remove(&domain);
         for ino in self.locks.end(self.handles.keepsake(), domain) {
+            cx.wake(lock_key(ino));
+        }
+        self.locks_go(cx);
+    }
+
+    /// Locks that are still to go do so later.
+    pub(crate) fn locks_go(&mut self, cx: &mut Context) {
+        while self.locks.are_going() && !cx.begin_background() {
+            self.some_locks_go(cx);
+        }
+    }
+
+    pub(crate) fn some_locks_go(&mut self, cx: &mut Context) {
+        for ino in self.locks.go_on(self.handles.keepsake()) {
             cx.wake(lock_key(ino));
         }
     }

@@ -3,6 +3,8 @@
 //! A record lock belongs to a process (its domain, as the nucleus tells it) or to an open file description (its badge); those of an owner never overlap.
 //! All locks taken through a handle go when its last holder does, and a process's with the process.
 //!
+//! Of many locks that go so, some go at once and the others piece by piece; they stand in nobody's way meanwhile.
+//!
 //! A user other than 0 has at most [`EACH`] record locks. What an operation looks at are the owner's own locks and those that are in its way ([`crate::spans`]), however many others the file has.
 
 use crate::keep::Keepsake;
@@ -12,6 +14,8 @@ use alloc::vec::Vec;
 
 /// Most record locks of one user here.
 pub const EACH: u32 = 8192;
+/// So many records go at a time.
+pub const AT_ONCE: usize = 16;
 /// A circle of more processes that wait for each other is not found, as on Linux.
 const CIRCLE: usize = 10;
 /// A change makes so many at most: one, and the two ends of one that it cuts. And bytes that they need in the maps here, with what else a lock notes.
@@ -109,9 +113,18 @@ impl OfFile {
     }
 }
 
+/// What is gone, and its records are going.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Gone {
+    Process(u32),
+    Handle { ino: u64, badge: u64 },
+}
+
 /// Why a lock is not given.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Refused {
+    /// Many that are going anyway have to go first.
+    Going,
     /// Somebody holds it: wait or give up.
     Held(Owner),
     /// Waiting would close a circle.
@@ -127,6 +140,7 @@ pub struct Locks {
     nodes: Nodes,
     /// The files in which a process has locks.
     processes: BTreeMap<u32, BTreeSet<u64>>,
+    gone: BTreeSet<Gone>,
     /// Processes that wait, and for whom.
     waits: BTreeMap<Owner, Owner>,
     /// How many record locks each user has.
@@ -167,6 +181,43 @@ impl Locks {
         Some(held.record)
     }
 
+    /// The same, of those whose owners are there.
+    pub fn in_the_way(
+        &mut self,
+        keep: &mut Keepsake,
+        ino: u64,
+        wish: &Record,
+    ) -> Result<Option<Record>, Refused> {
+        for _ in 0..=AT_ONCE {
+            match self.conflict(ino, wish) {
+                Some(held) if self.is_going(ino, &held) => {
+                    self.remove(keep, ino, held.owner, held.start);
+                    self.note(ino, held.owner);
+                }
+                held => return Ok(held),
+            }
+        }
+        Err(Refused::Going)
+    }
+
+    fn is_going(&self, ino: u64, held: &Record) -> bool {
+        let badge = held.badge;
+        let process = match held.owner {
+            Owner::Process(domain) => self.gone.contains(&Gone::Process(domain)),
+            Owner::File(_) => false,
+        };
+        process || self.gone.contains(&Gone::Handle { ino, badge })
+    }
+
+    /// Of a range to be unlocked the first part, in which are not many locks.
+    pub fn first_part(&self, ino: u64, wish: &Record) -> Record {
+        let file = self.files.get(&ino);
+        let near = file.map(|file| file.near(wish.owner, wish.start, wish.end));
+        let next = near.into_iter().flatten().nth(AT_ONCE);
+        let end = next.map_or(wish.end, |held| held.start.min(wish.end));
+        Record { end, ..*wish }
+    }
+
     /// Take a lock; the owner's own locks in the range are replaced. With `wait`, note who waits for whom.
     pub fn set(
         &mut self,
@@ -176,7 +227,7 @@ impl Locks {
         wait: bool,
     ) -> Result<(), Refused> {
         self.forget_wait(wish.owner);
-        if let Some(held) = self.conflict(ino, &wish) {
+        if let Some(held) = self.in_the_way(keep, ino, &wish)? {
             if wait {
                 if self.closes_circle(wish.owner, held.owner) {
                     return Err(Refused::Deadlock);
@@ -356,27 +407,61 @@ impl Locks {
     /// The handle is gone, and all locks taken through it.
     pub fn close(&mut self, keep: &mut Keepsake, ino: u64, badge: u64) -> bool {
         let changed = self.unlock_whole(keep, ino, badge);
+        self.close_some(keep, ino, badge) || changed
+    }
+
+    fn close_some(&mut self, keep: &mut Keepsake, ino: u64, badge: u64) -> bool {
         let all = (badge, Owner::Process(0))..=(badge, Owner::File(u64::MAX));
-        let mut any = false;
+        let (mut any, mut most) = (false, AT_ONCE);
+        let gone = Gone::Handle { ino, badge };
         while let Some(owner) = self.files.get(&ino).and_then(|file| {
             let mut its = file.handles.range(all.clone());
             its.next().map(|(at, _)| at.1)
         }) {
-            self.drop_records(keep, ino, owner, |held| held.badge == badge);
+            if most == 0 {
+                self.gone.insert(gone);
+                return any;
+            }
+            self.drop_records(keep, ino, owner, |held| held.badge == badge, &mut most);
             any = true;
         }
-        changed || any
+        self.gone.remove(&gone);
+        any
     }
 
     /// A process has ended, and its locks with it: the files in which it had some.
     pub fn end(&mut self, keep: &mut Keepsake, domain: u32) -> BTreeSet<u64> {
         let owner = Owner::Process(domain);
         self.forget_wait(owner);
-        let files = self.processes.remove(&domain).unwrap_or_default();
-        for &ino in &files {
-            self.drop_records(keep, ino, owner, |_| true);
+        let (mut files, mut most) = (BTreeSet::new(), AT_ONCE);
+        let gone = Gone::Process(domain);
+        while let Some(&ino) = self.processes.get(&domain).and_then(BTreeSet::first) {
+            if most == 0 {
+                self.gone.insert(gone);
+                return files;
+            }
+            self.drop_records(keep, ino, owner, |_| true, &mut most);
+            files.insert(ino);
         }
+        self.gone.remove(&gone);
         files
+    }
+
+    /// Whether some are still to go of what is gone.
+    pub fn are_going(&self) -> bool {
+        !self.gone.is_empty()
+    }
+
+    /// Some of them go: the files in which they were.
+    pub fn go_on(&mut self, keep: &mut Keepsake) -> BTreeSet<u64> {
+        match self.gone.first().copied() {
+            Some(Gone::Process(domain)) => self.end(keep, domain),
+            Some(Gone::Handle { ino, badge }) => {
+                self.close_some(keep, ino, badge);
+                [ino].into()
+            }
+            None => BTreeSet::new(),
+        }
     }
 
     fn drop_records(
@@ -385,15 +470,20 @@ impl Locks {
         ino: u64,
         owner: Owner,
         goes: impl Fn(&Record) -> bool,
+        most: &mut usize,
     ) {
         let mut from = 0;
-        while let Some(start) = self.files.get(&ino).and_then(|file| {
-            let mut its = file.near(owner, from, u64::MAX);
-            let next = its.find(|held| held.start >= from && goes(held));
-            next.map(|held| held.start)
-        }) {
+        while *most > 0 {
+            let Some(start) = self.files.get(&ino).and_then(|file| {
+                let mut its = file.near(owner, from, u64::MAX);
+                let next = its.find(|held| held.start >= from && goes(held));
+                next.map(|held| held.start)
+            }) else {
+                break;
+            };
             self.remove(keep, ino, owner, start);
             from = start;
+            *most -= 1;
         }
         self.note(ino, owner);
     }
@@ -584,6 +674,9 @@ mod tests {
         for pid in [1, 2, 7] {
             locks.end(keep, pid);
         }
+        while locks.are_going() {
+            locks.go_on(keep);
+        }
         assert!(locks.is_empty());
     }
 
@@ -665,6 +758,69 @@ mod tests {
             locks.close(keep, 1, badge);
         }
         assert!(locks.is_empty());
+    }
+
+    /// Many locks of a process or a handle that is gone go in pieces, and stand in nobody's way meanwhile.
+    #[test]
+    fn many_locks_go_in_pieces() {
+        const MANY: u64 = 500;
+        for by_handle in [false, true] {
+            let (mut locks, keep) = (Locks::default(), &mut Keepsake::default());
+            let stays = record(8, 10 * MANY, 10 * MANY + 1, true);
+            locks.set(keep, 1, stays, false).unwrap();
+            for file in [1, 2] {
+                for at in 0..MANY {
+                    let its = record(7, at * 2, at * 2 + 1, true);
+                    locks.set(keep, file, its, false).unwrap();
+                }
+            }
+            let left = |locks: &Locks| locks.of(1).len() + locks.of(2).len();
+            let before = left(&locks);
+            match by_handle {
+                true => assert!(locks.close(keep, 1, 7) && locks.close(keep, 2, 7)),
+                false => assert!(!locks.end(keep, 7).is_empty()),
+            }
+            let most = AT_ONCE * (1 + usize::from(by_handle));
+            assert!(locks.are_going() && left(&locks) >= before - most);
+            // One of them is nobody's any more; for all of them one waits until they are gone.
+            let one = record(9, 700, 701, true);
+            assert_eq!(locks.set(keep, 1, one, false), Ok(()));
+            assert_eq!(locks.in_the_way(keep, 1, &record(6, 2, 3, false)), Ok(None));
+            let all = record(9, 0, 2 * MANY, true);
+            assert_eq!(locks.set(keep, 1, all, true), Err(Refused::Going));
+            let mut pieces = 0;
+            while locks.are_going() {
+                let before = left(&locks);
+                locks.go_on(keep);
+                assert!(left(&locks) + AT_ONCE >= before);
+                pieces += 1;
+            }
+            assert!(pieces > 2 * MANY as usize / AT_ONCE - 10, "{pieces}");
+            assert_eq!(locks.set(keep, 1, all, false), Ok(()));
+            assert_eq!(locks.of(1), [stays, all]);
+            let whole = record(5, 0, u64::MAX, true);
+            assert_eq!(
+                locks.set(keep, 1, whole, false),
+                Err(Refused::Held(all.owner))
+            );
+            // An own range is unlocked in parts.
+            let mut parts = 0;
+            for at in 0..MANY {
+                let its = record(9, at * 2, at * 2 + 1, false);
+                locks.set(keep, 3, its, false).unwrap();
+            }
+            loop {
+                let wish = record(9, 0, u64::MAX, false);
+                let part = locks.first_part(3, &wish);
+                assert!(locks.clear(keep, 3, &part).unwrap());
+                parts += 1;
+                if part.end == wish.end {
+                    break;
+                }
+            }
+            assert_eq!(parts, MANY as usize / AT_ONCE + 1);
+            assert!(locks.of(3).is_empty());
+        }
     }
 
     /// With all that users may have in one file, an operation is short.

@@ -308,7 +308,13 @@ impl<S: Server> Core<S> {
         watches: &mut Watches,
     ) -> Answer<Reply<'a>> {
         if cx.request.badge == BACKGROUND {
-            let more = server.background(cx);
+            let more = match self.locks.are_going() {
+                true => {
+                    self.some_locks_go(cx);
+                    true
+                }
+                false => server.background(cx),
+            };
             if !more {
                 cx.transport.end_background();
             }

@@ -28,9 +28,7 @@ pub(crate) const ALLOCATED_AT_ONCE: u64 = 256;
 /// Most holes of a file that is mapped, or grows where it is, that are filled at a time, and most pages of which `vm` is told at a time.
 pub(crate) const FILLED_AT_ONCE: u64 = 64;
 pub(crate) const TOLD_AT_ONCE: u64 = 256;
-/// What requests wait for that are not done yet and go on as soon as others have been served.
-pub(crate) const GOING_ON: u64 = u64::MAX;
-/// What those wait for that need what is being given back.
+/// What requests wait for that need what is being given back.
 pub(crate) const ENDING: u64 = u64::MAX - 2;
 
 /// Most pages of a file that are given back at once, and most pieces of what is given back later that a request which needs it waits for.
@@ -190,7 +188,7 @@ fn make_object<M: Memory>(
     }
     let portal = file.objects[place].ok_or(Failure::Errno(ENOMEM))?;
     match part(file, file.made_to[place], pages) {
-        Some(_) => Err(goes_on(cx)),
+        Some(_) => Err(cx.goes_on()),
         None => {
             file.made_to[place] = u64::MAX;
             Ok(portal)
@@ -273,13 +271,6 @@ pub(crate) fn give_back_for<M: Memory, T>(
     Err(Failure::Wait(ENDING))
 }
 
-/// The request is made again when others have been served.
-pub(crate) fn goes_on(cx: &mut Context) -> Failure {
-    // (A time that has come is told by a pulse, which would go before all requests.)
-    cx.wake_by(0);
-    Failure::Wait(GOING_ON)
-}
-
 /// Pages in place of the holes in `from..to`, of which no more than `most` at a time: then others are served, and the request is made again. On failure, or if
 /// it never is, those that were made stay (they are zero). Memory objects do not know of them yet: they lie below where `from` is then.
 fn fill_holes<M: Memory>(
@@ -293,7 +284,7 @@ fn fill_holes<M: Memory>(
     let mut filled = 0;
     while index < to {
         if filled == most {
-            return Err(goes_on(cx));
+            return Err(cx.goes_on());
         }
         let (page, zero) = new_page(pool, cx)?;
         if !zero {

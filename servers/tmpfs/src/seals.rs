@@ -3,7 +3,7 @@
 //! A file that can be written no more has no page that anybody could still write: not by a mapping, nor by a memory object that was kept, nor by a loan to a
 //! device.
 
-use crate::data::{add_to_objects, goes_on, new_page, FILLED_AT_ONCE, PAGE64};
+use crate::data::{add_to_objects, new_page, FILLED_AT_ONCE, PAGE64};
 use crate::inode::{File, Kind};
 use crate::pool::{Memory, Page, Pool, PAGE};
 use crate::server::{fail, Tmpfs};
@@ -123,7 +123,7 @@ impl<M: Memory> Tmpfs<M> {
         let mut result = Ok(());
         while let Some(index) = file.content.next_page(at) {
             if renewed == FILLED_AT_ONCE {
-                result = Err(goes_on(cx));
+                result = Err(cx.goes_on());
                 break;
             }
             renewed += 1;

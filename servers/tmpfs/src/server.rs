@@ -703,8 +703,7 @@ impl<M: Memory> Server for Tmpfs<M> {
         Ok(())
     }
 
-    fn tick(&mut self, cx: &mut Context) {
-        cx.wake(data::GOING_ON);
+    fn tick(&mut self, _: &mut Context) {
         if let (true, Some(end)) = (self.ended, self.end) {
             end();
         }
