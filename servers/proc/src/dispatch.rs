@@ -89,7 +89,7 @@ impl<S: System> Manager<S> {
         let words = &message.words;
         let has = |roles: u64| message.badge & roles != 0;
         match words[0] {
-            FORK..=SECCOMP | TRACE..=CORE => {}
+            FORK..=SPACE_TURN | TRACE..=CORE => {}
             IDS_OF..=SIGNAL_OWNER | CGROUP_MAKE..=KEYS_SET => return self.outside(message),
             _ => return Err(ENOSYS),
         }
@@ -169,6 +169,7 @@ impl<S: System> Manager<S> {
             SPACE_MOUNTS => self.space_mounts(message, slot),
             SPACE_MOUNT => self.space_mount(message, slot),
             SPACE_UNMOUNT => self.space_unmount(slot, words[1]),
+            SPACE_TURN => self.space_turn(message, slot),
             SPACE_ROOT => self.space_root(message, slot),
             SPACE_ROOT_HANDLE => self.space_root_handle(slot),
             HOSTNAME => self.name_of_host(message, Some(slot), words[1]),

@@ -150,7 +150,14 @@ impl<S: System> Manager<S> {
         done((woken + moved) as i64)
     }
 
-    fn futex_wait(
+    /// Take the first who waits for this word, whom the caller answers.
+    pub(crate) fn futex_next(&mut self, key: u64) -> Option<(Slot, Token)> {
+        let Waiter { slot, token, .. } = self.futexes.next(key, u32::MAX)?;
+        self.forget_deadline(slot, token);
+        Some((slot, token))
+    }
+
+    pub(crate) fn futex_wait(
         &mut self,
         token: Token,
         (slot, key, bits): (Slot, u64, u32),

@@ -31,6 +31,7 @@ mod lives;
 mod login;
 mod manager;
 mod memory;
+mod mount_table;
 pub mod native;
 mod oom;
 mod pid_spaces;

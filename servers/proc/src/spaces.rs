@@ -6,16 +6,17 @@
 use crate::boot::block;
 use crate::dispatch::Outcome;
 use crate::manager::{done, Manager};
+use crate::mount_table::{below, MountTable};
 use crate::pid_spaces::{is_within, PidSpace, Pids};
-use crate::prefix::{encode_entry, normal, ENTRY, FSTYPE, HEAD, NAME};
+use crate::prefix::{normal, ENTRY, FSTYPE, HEAD, NAME};
 use crate::system::{Errno, System};
 use crate::table::Slot;
 use crate::user_spaces::{all_in, Above, Counted, UserSpace};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use cairn_idl::capability::{SYS_ADMIN, SYS_CHROOT};
-use cairn_idl::errno::{EFAULT, EINVAL, ELOOP, ENAMETOOLONG, ENOMEM, ENOSPC, EPERM, ESRCH};
-use cairn_idl::fs::PREFIX_SERIAL_SHIFT;
+use cairn_abi::Id;
+use cairn_idl::errno::{EFAULT, EINVAL, ENAMETOOLONG, ENOMEM, ENOSPC, EPERM, ESRCH};
 use cairn_idl::proc::{Credentials, SpaceKind};
 use cairn_rt::{Portal, Received};
 use core::cell::{Cell, RefCell};
@@ -30,9 +31,8 @@ const NEW_CGROUPS: u64 = 0x200_0000;
 /// Of these a child has its own from its first moment on (FORK).
 pub(crate) const OF_CHILDREN: u64 = NEW_HOST | NEW_USER | NEW_PIDS | NEW_IPC | NEW_CGROUPS;
 
-/// Mounts in each.
-const MOUNTS_MOST: usize = 256;
-const NUMBER_MOST: u32 = u32::MAX >> PREFIX_SERIAL_SHIFT;
+/// How long others wait for who changes mounts, in ns.
+const TURN_MOST: u64 = 1_000_000_000;
 
 /// A mount name space that is not the first one.
 #[derive(Debug)]
@@ -40,8 +40,20 @@ pub struct Space {
     id: u64,
     /// The user name space that it was made in.
     owner: Above,
-    table: RefCell<Table>,
+    table: RefCell<MountTable>,
+    /// A handle of its root.
+    root: Cell<Option<Portal>>,
+    /// Who changes its mounts now (SPACE_TURN).
+    turn: Cell<Option<Turn>>,
     _counted: Counted,
+}
+
+/// A thread changes the mounts of a name space while others wait, until this time at most: a thread that was stopped meanwhile keeps nobody for ever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Turn {
+    slot: Slot,
+    thread: Id,
+    until: u64,
 }
 
 /// A UTS name space that is not the first one.
@@ -109,84 +121,10 @@ struct Fresh {
     cgroups: Option<Rc<CgroupSpace>>,
 }
 
-#[derive(Debug, Default)]
-struct Table {
-    mounts: Vec<Named>,
-    /// Mounts so far.
-    made: u32,
-    root: u32,
-    handle: Option<Portal>,
-}
-
-#[derive(Debug)]
-struct Named {
-    name: Vec<u8>,
-    fstype: Vec<u8>,
-    flags: u8,
-    number: u32,
-}
-
-/// What of a name is left below this place: empty, or with a slash.
-fn below<'a>(name: &'a [u8], place: &[u8]) -> Option<&'a [u8]> {
-    let rest = name.strip_prefix(place)?;
-    (rest.is_empty() || rest[0] == b'/').then_some(rest)
-}
-
-impl Table {
-    fn find(&mut self, number: u64) -> Result<&mut Named, Errno> {
-        let mut all = self.mounts.iter_mut();
-        all.find(|mount| u64::from(mount.number) == number)
-            .ok_or(EINVAL)
-    }
-
-    /// A mount has this name from now on, and what is mounted below it goes along. What had a name there is covered.
-    fn go(&mut self, number: u64, name: &[u8]) -> Result<(), Errno> {
-        let old = self.find(number)?.name.clone();
-        if u64::from(self.root) == number || name.is_empty() {
-            return Err(EINVAL);
-        }
-        if below(name, &old).is_some() {
-            return Err(ELOOP);
-        }
-        let goes = |mount: &Named| below(&mount.name, &old).is_some();
-        let longer = |mount: &&Named| mount.name.len() - old.len() + name.len() >= NAME;
-        if self.mounts.iter().filter(|m| goes(m)).any(|m| longer(&m)) {
-            return Err(ENAMETOOLONG);
-        }
-        self.mounts.retain(|m| goes(m) || m.name != name);
-        for mount in self.mounts.iter_mut().filter(|mount| goes(mount)) {
-            mount.name.splice(..old.len(), name.iter().copied());
-        }
-        Ok(())
-    }
-
-    /// The mount with this number is the root: what is named below it is named from there, everything else below `old`, or not at all.
-    fn turn(&mut self, number: u64, old: &[u8]) -> Result<(), Errno> {
-        let new = self.find(number)?.name.clone();
-        let mut names = Vec::new();
-        let reserved = names.try_reserve_exact(self.mounts.len());
-        reserved.map_err(|_| ENOMEM)?;
-        for mount in &self.mounts {
-            names.push(match below(&mount.name, &new) {
-                Some(rest) => Some(rest.to_vec()),
-                None if old.is_empty() => None,
-                None => Some([old, &mount.name].concat()),
-            });
-        }
-        if names.iter().flatten().any(|name| name.len() >= NAME) {
-            return Err(ENAMETOOLONG);
-        }
-        let mut names = names.into_iter();
-        self.mounts
-            .retain_mut(|mount| match names.next().flatten() {
-                Some(name) => {
-                    mount.name = name;
-                    true
-                }
-                None => false,
-            });
-        self.root = number as u32;
-        Ok(())
+impl Space {
+    /// What threads wait for that would change its mounts, among the words of futexes.
+    fn turn_key(&self) -> u64 {
+        u64::MAX - self.id
     }
 }
 
@@ -328,6 +266,8 @@ impl<S: System> Manager<S> {
                 id: self.spaces_made,
                 owner: self.processes[slot].user.clone(),
                 table: RefCell::default(),
+                root: Cell::default(),
+                turn: Cell::default(),
                 _counted: counted,
             };
             self.processes[slot].space = Some(Rc::new(space));
@@ -346,6 +286,9 @@ impl<S: System> Manager<S> {
     /// The process is in the first mount name space. With its last process another one goes.
     fn leave_mounts(&mut self, slot: Slot) {
         if let Some(space) = self.processes[slot].space.take() {
+            if space.turn.get().is_some_and(|turn| turn.slot == slot) {
+                self.next_turn(&space);
+            }
             self.let_go(space);
         }
     }
@@ -378,7 +321,7 @@ impl<S: System> Manager<S> {
     }
 
     fn let_go(&mut self, space: Rc<Space>) {
-        let handle = Rc::into_inner(space).and_then(|space| space.table.into_inner().handle);
+        let handle = Rc::into_inner(space).and_then(|space| space.root.take());
         if let Some(handle) = handle {
             self.system.drop_kept(handle);
         }
@@ -488,7 +431,7 @@ impl<S: System> Manager<S> {
         match (kind, its) {
             (SpaceKind::Mount, Some(Any::Mount(space))) => {
                 may(&space.owner, SYS_ADMIN).and_then(|()| may(&space.owner, SYS_CHROOT))?;
-                if space.table.borrow().handle.is_none() {
+                if space.root.get().is_none() {
                     return Err(EINVAL);
                 }
                 self.leave_root(slot);
@@ -579,7 +522,7 @@ impl<S: System> Manager<S> {
         let Some(space) = &process.space else {
             return Ok((host, own));
         };
-        let handle = space.table.borrow().handle;
+        let handle = space.root.get();
         let at_root = match own {
             Some(_) => 0,
             None => block::AT_ROOT,
@@ -609,17 +552,14 @@ impl<S: System> Manager<S> {
 
     fn encode_space(&self, space: &Space) -> Result<Vec<u8>, Errno> {
         let table = space.table.borrow();
-        let length = HEAD + table.mounts.len() * ENTRY;
+        let length = HEAD + table.len() * ENTRY;
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(length).map_err(|_| ENOMEM)?;
         bytes.resize(length, 0);
-        bytes[8..12].copy_from_slice(&(table.mounts.len() as u32).to_le_bytes());
+        bytes[8..12].copy_from_slice(&(table.len() as u32).to_le_bytes());
         let host = self.prefixes.host_text(0);
         bytes[16..16 + host.len()].copy_from_slice(host);
-        for (mount, entry) in table.mounts.iter().zip(bytes[HEAD..].chunks_mut(ENTRY)) {
-            let used = 1 | u32::from(mount.flags) | mount.number << PREFIX_SERIAL_SHIFT;
-            encode_entry(entry, &mount.name, &mount.fstype, used);
-        }
+        table.encode(&mut bytes[HEAD..]);
         Ok(bytes)
     }
 
@@ -637,7 +577,7 @@ impl<S: System> Manager<S> {
             return Err(EFAULT);
         }
         self.answer(message, &bytes)?;
-        let root = space.table.borrow().root;
+        let root = space.table.borrow().root();
         Ok(Outcome::words(&[
             bytes.len() as u64,
             space.id,
@@ -658,38 +598,15 @@ impl<S: System> Manager<S> {
         let fstype = rest.get(..type_len as usize).ok_or(EINVAL)?;
         let mut table = space.table.borrow_mut();
         if number == 0 {
-            if table.made >= NUMBER_MOST {
-                return Err(ENOSPC);
-            }
-            table.made += 1;
-            return done(table.made.into());
+            return done(table.number()?.into());
         }
-        if number > u64::from(table.made) {
+        if !table.was_given(number) {
             return Err(EINVAL);
         }
         let flags = flags as u8 & !1;
-        if name.is_empty() {
-            table.find(number)?.flags = flags;
-        } else {
-            let name = normal(name)?;
-            if table.find(number).is_ok() {
-                table.go(number, name)?;
-                drop(table);
-                self.space_changed(&space);
-                return done(number as i64);
-            }
-            if table.mounts.len() >= MOUNTS_MOST || table.mounts.try_reserve(1).is_err() {
-                return Err(ENOSPC);
-            }
-            // What had the name is covered.
-            table.mounts.retain(|mount| mount.name != name);
-            let (name, fstype) = (name.to_vec(), fstype.to_vec());
-            table.mounts.push(Named {
-                name,
-                fstype,
-                flags,
-                number: number as u32,
-            });
+        match name {
+            b"" => table.set_flags(number, flags)?,
+            name => table.name(number, normal(name)?, (fstype, flags))?,
         }
         drop(table);
         self.space_changed(&space);
@@ -699,15 +616,69 @@ impl<S: System> Manager<S> {
     /// SPACE_UNMOUNT
     pub(crate) fn space_unmount(&mut self, slot: Slot, number: u64) -> Result<Outcome, Errno> {
         let space = self.own_space(slot)?;
-        let mut table = space.table.borrow_mut();
-        let name = table.find(number)?.name.clone();
-        if u64::from(table.root) == number {
-            return Err(EINVAL);
-        }
-        table.mounts.retain(|m| below(&m.name, &name).is_none());
-        drop(table);
+        space.table.borrow_mut().forget(number)?;
         self.space_changed(&space);
         done(0)
+    }
+
+    /// SPACE_TURN
+    pub(crate) fn space_turn(&mut self, message: &Received, slot: Slot) -> Result<Outcome, Errno> {
+        let space = self.own_space(slot)?;
+        let thread = message.token as Id;
+        let held = space.turn.get();
+        let is_own = held.is_some_and(|turn| (turn.slot, turn.thread) == (slot, thread));
+        if message.words[1] == 0 {
+            if is_own {
+                self.next_turn(&space);
+            }
+            return done(0);
+        }
+        let now = self.system.now();
+        match held {
+            Some(turn) if !is_own && turn.until > now => {
+                let wait = (slot, space.turn_key(), u32::MAX);
+                self.futex_wait(message.token, wait, turn.until)
+            }
+            _ => {
+                self.give_turn(&space, slot, thread);
+                done(1)
+            }
+        }
+    }
+
+    fn give_turn(&mut self, space: &Space, slot: Slot, thread: Id) {
+        let until = self.system.now().saturating_add(TURN_MOST);
+        space.turn.set(Some(Turn {
+            slot,
+            thread,
+            until,
+        }));
+    }
+
+    /// Nobody changes the mounts any more: the first who waits and may does now.
+    fn next_turn(&mut self, space: &Rc<Space>) {
+        space.turn.set(None);
+        while let Some((slot, token)) = self.futex_next(space.turn_key()) {
+            // (Anybody can wait for any word.)
+            let its = self.own_space(slot);
+            if its.is_ok_and(|own| Rc::ptr_eq(&own, space)) {
+                self.give_turn(space, slot, token as Id);
+                return self.answer_held(slot, token, 1);
+            }
+            self.answer_held(slot, token, 0);
+        }
+    }
+
+    /// The thread is no more.
+    pub(crate) fn leave_turn(&mut self, slot: Slot, thread: Id) {
+        let Some(space) = &self.processes[slot].space else {
+            return;
+        };
+        let turn = space.turn.get();
+        if turn.is_some_and(|turn| (turn.slot, turn.thread) == (slot, thread)) {
+            let space = space.clone();
+            self.next_turn(&space);
+        }
     }
 
     /// SPACE_ROOT
@@ -733,7 +704,7 @@ impl<S: System> Manager<S> {
             self.system.drop_kept(root);
             return Ok(Outcome::Kept(-errno as u64));
         }
-        let before = space.table.borrow_mut().handle.replace(root);
+        let before = space.root.replace(Some(root));
         if let Some(before) = before {
             self.system.drop_kept(before);
         }
@@ -748,7 +719,7 @@ impl<S: System> Manager<S> {
         if process.root.directory.is_some() {
             return Err(EPERM);
         }
-        let handle = space.table.borrow().handle.ok_or(EINVAL)?;
+        let handle = space.root.get().ok_or(EINVAL)?;
         Ok(Outcome::Portal(handle))
     }
 

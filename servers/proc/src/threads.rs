@@ -114,6 +114,7 @@ impl<S: System> Manager<S> {
         let thread = self.processes[slot].threads.remove(at);
         self.threads.clear(thread.id, slot);
         self.unhold(slot, thread.held, thread.token);
+        self.leave_turn(slot, thread.id);
         if thread.tid != self.processes[slot].pid {
             self.release_tid(slot, thread.tid);
         }

@@ -92,6 +92,7 @@ fn who_leaves_has_names_of_its_own_and_children_have_them_too() {
         (1, "/old", 0),
         (2, "", 0),
         (3, "/usr", 0),
+        (4, "/old/proc", 0),
         (5, "/old/proc", 2),
     ];
     let expected = expected.map(|(n, name, flags)| (n, name.to_string(), flags));
@@ -605,6 +606,54 @@ fn children_are_in_another_pid_name_space_after_unshare() {
 }
 
 #[test]
+fn one_thread_at_a_time_changes_what_is_mounted() {
+    let mut w = World::new();
+    let (a, outside) = (w.fork(1), w.fork(1));
+    assert_eq!(w.call(a, &[SPACE_TURN, 1]).result(), -EINVAL);
+    assert_eq!(w.call(a, &[UNSHARE, NEW_MOUNTS]).result(), 0);
+    let thread = w.call(a, &[THREAD_CREATE, 1, 2, 3, 4, 5]).words()[1] as u32;
+    let (b, user) = (w.fork(a), w.fork(a));
+    become_user(&mut w, user, 1000);
+    assert_eq!(w.call(user, &[SPACE_TURN, 1]).result(), -EPERM);
+    // It is the thread's, and goes on to who came first.
+    assert_eq!(w.call(a, &[SPACE_TURN, 1]).result(), 1);
+    assert_eq!(w.call(a, &[SPACE_TURN, 1]).result(), 1);
+    let first = w.call_by(a, thread, b"", &[SPACE_TURN, 1]).token();
+    let second = w.call(b, &[SPACE_TURN, 1]).token();
+    check(&w);
+    assert_eq!(w.call(b, &[SPACE_MOUNTS]).result(), -EFAULT);
+    assert_eq!(w.call(a, &[SPACE_TURN, 0]).result(), 0);
+    assert_eq!(w.m.system.replies[&first][0], 1);
+    assert!(!w.m.system.replies.contains_key(&second));
+    // Who does not have it gives nothing back; who ends does.
+    assert_eq!(w.call(a, &[SPACE_TURN, 0]).result(), 0);
+    assert!(!w.m.system.replies.contains_key(&second));
+    w.call_by(a, thread, b"", &[THREAD_EXIT, 0]).token();
+    assert_eq!(w.m.system.replies[&second][0], 1);
+    // Nobody gets it by waiting for a word, from within or without.
+    let key = u64::MAX - space_of(&mut w, a).0;
+    for pid in [outside, user] {
+        let waits = w.call(pid, &[FUTEX, 0, key]).token();
+        w.call(b, &[SPACE_TURN, 0]);
+        assert_eq!(w.m.system.replies[&waits][0], 0);
+        assert_eq!(w.call(b, &[SPACE_TURN, 1]).result(), 1);
+    }
+    // Nor keeps it for ever.
+    let waits = w.call(a, &[SPACE_TURN, 1]).token();
+    w.m.system.now += 1_000_000_001;
+    w.m.expire();
+    assert_eq!(w.m.system.replies[&waits][0], -ETIMEDOUT as u64);
+    assert_eq!(w.call(a, &[SPACE_TURN, 1]).result(), 1);
+    let waits = w.call(b, &[SPACE_TURN, 1]).token();
+    w.exit(a, 0);
+    assert_eq!(w.m.system.replies[&waits][0], 1);
+    for pid in [b, user, outside] {
+        w.exit(pid, 0);
+    }
+    check(&w);
+}
+
+#[test]
 fn a_mount_that_moves_takes_along_what_is_mounted_below() {
     let mut w = World::new();
     let a = w.fork(1);
@@ -626,7 +675,8 @@ fn a_mount_that_moves_takes_along_what_is_mounted_below() {
     assert_eq!(go(&mut w, 2, b"/b"), 2);
     let mut seen = names(&mut w, a);
     seen.sort();
-    let expected = [(1, ""), (2, "/b"), (3, "/b/in"), (4, "/ab")];
+    // (What it hides stays.)
+    let expected = [(1, ""), (2, "/b"), (3, "/b/in"), (4, "/ab"), (5, "/b")];
     let expected = expected.map(|(n, name)| (n, name.to_string(), 0));
     assert_eq!(seen, expected);
     w.exit(a, 0);
