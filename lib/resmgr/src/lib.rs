@@ -25,6 +25,7 @@ mod attributes;
 mod cache;
 pub mod chains;
 pub mod context;
+mod covers;
 mod direct;
 pub mod dirent;
 pub mod event;

@@ -288,7 +288,7 @@ fn looks(cx: &Context, last: Last) -> bool {
     matches!(last, Last::Follow | Last::Slash) && !(operation == fs::OPEN && flags & o::CREAT != 0)
 }
 
-impl<N: Copy + PartialEq> Walk<'_, N> {
+impl<N: Copy + Ord> Walk<'_, N> {
     #[inline(always)]
     pub fn run<S: Server<Node = N>>(
         &mut self,
@@ -532,7 +532,7 @@ impl<N: Copy + PartialEq> Walk<'_, N> {
             };
             let named = at_end && last == Last::Name;
             if let Some(mount) = self.private {
-                if let Some(cover) = mount.cover(&node).filter(|_| !named) {
+                if let Some(cover) = mount.covers.on(&node).filter(|_| !named) {
                     let rest = &names.text[rest..names.end];
                     return Err(onward(cx, down(cover.number), rest));
                 }

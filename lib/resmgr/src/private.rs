@@ -5,9 +5,10 @@
 //!
 //! **Who may change it**: whoever has the privilege in the name space that it was made in, as `proc` says of the sender ([`cairn_idl::proc::SPACE_OF`]).
 //! **What was there before stays**: what is mounted in the mount (or in the first name space) that a new one is made from is mounted there, too. Its portal is to be given anew; until then nobody
-//! comes past it. Only the administrator of all may leave it out or take it away.
+//! comes past it. Only the administrator of all may leave it out or take it away. What is mounted on it later hides it, and can be taken away.
 
 use crate::context::{Context, Failure};
+use crate::covers::{Cover, Covers};
 use crate::handle::Handle;
 use crate::manager::Core;
 use crate::permission::{EXECUTE, WRITE};
@@ -16,14 +17,12 @@ use crate::transport::Leads;
 use alloc::vec::Vec;
 use cairn_abi::flag;
 use cairn_idl::errno::*;
-use cairn_idl::fs::{bind, kind, o, redirect_kind, s, MOUNT_TEXT_MAX};
+use cairn_idl::fs::{bind, kind, o, redirect_kind, s, TextUse, MOUNT_TEXT_MAX, SPACE_MOUNTS_MOST};
 use cairn_idl::label;
 use cairn_idl::mounts::mount;
 use cairn_rt::channel::Reply;
 use cairn_rt::Portal;
 
-/// What is mounted in one mount: few enough that looking through them is nothing.
-const COVERS_MOST: usize = 128;
 /// Bits that a mount has beside its server's own.
 const FLAGS: u64 = mount::READ_ONLY
     | mount::NO_ACCESS_TIMES
@@ -42,7 +41,7 @@ pub(crate) struct PrivateMount<N> {
     pub root: N,
     /// What must stay as long as it does ([`Server::tree_of`]).
     tree: Option<N>,
-    pub covers: Vec<Cover<N>>,
+    pub covers: Covers<N>,
     /// Handles that belong to it.
     handles: u32,
     /// Who pays for the covers and the text.
@@ -51,20 +50,7 @@ pub(crate) struct PrivateMount<N> {
     text: Vec<u8>,
 }
 
-/// Something is mounted on a node.
-pub(crate) struct Cover<N> {
-    pub node: N,
-    pub number: u32,
-    portal: Option<Portal>,
-    /// It was there before the mount.
-    stays: bool,
-}
-
-impl<N: PartialEq> PrivateMount<N> {
-    pub fn cover(&self, node: &N) -> Option<&Cover<N>> {
-        self.covers.iter().find(|cover| cover.node == *node)
-    }
-
+impl<N: Copy + Ord> PrivateMount<N> {
     /// It is mounted somewhere, or was.
     pub fn has_place(&self) -> bool {
         self.text.is_empty()
@@ -117,7 +103,7 @@ impl<S: Server> Core<S> {
     pub(crate) fn is_mount_point(&mut self, badge: u64, node: S::Node) -> bool {
         let private = self.mount_of(badge);
         let private = private.and_then(|mount| self.private.get(mount));
-        private.is_some_and(|mount| mount.cover(&node).is_some())
+        private.is_some_and(|mount| mount.covers.on(&node).is_some())
             || self.mounts.iter().any(|mount| mount.node == node)
     }
 
@@ -150,7 +136,7 @@ impl<S: Server> Core<S> {
         if let Some(mount) = self.private.remove(at) {
             cx.refund(mount.payer, cost::<S>(mount.covers.len()));
             cx.refund(mount.payer, mount.text.len());
-            for cover in mount.covers {
+            for cover in mount.covers.all() {
                 uncover(server, cx, cover);
             }
             if let Some(tree) = mount.tree {
@@ -178,7 +164,7 @@ impl<S: Server> Core<S> {
         }
         let above = self.mount_of(badge);
         let trusted = cx.has(label::SYSTEM);
-        let (mut covers, mut floor) = (Vec::new(), 0);
+        let (mut covers, mut floor) = (Covers::default(), 0);
         let tree = flags & bind::NEW_TREE != 0;
         let whole = !tree && (!trusted || flags & bind::WITH_MOUNTS != 0);
         let from = above.and_then(|above| self.private.get(above));
@@ -187,10 +173,10 @@ impl<S: Server> Core<S> {
         }
         let count = match from {
             _ if !whole => 0,
-            Some(mount) => mount.covers.len(),
+            Some(mount) => mount.covers.seen().count(),
             None => self.mounts.len(),
         };
-        if count > COVERS_MOST || covers.try_reserve_exact(count).is_err() {
+        if count > SPACE_MOUNTS_MOST || !covers.reserve(count) {
             return fail(ENOMEM);
         }
         let payer = cx.payer();
@@ -203,8 +189,14 @@ impl<S: Server> Core<S> {
         };
         match from {
             _ if !whole => {}
-            Some(mount) => covers.extend(mount.covers.iter().map(|c| kept(c.node, c.number))),
-            None => covers.extend(self.mounts.iter().map(|m| kept(m.node, 0))),
+            Some(mount) => {
+                let seen = mount.covers.seen().map(|c| kept(c.node, c.number));
+                seen.for_each(|cover| covers.push(cover));
+            }
+            None => {
+                let seen = self.mounts.iter().map(|m| kept(m.node, 0));
+                seen.for_each(|cover| covers.push(cover));
+            }
         }
         let made = match tree {
             true => self.new_tree(server, cx, mode),
@@ -294,27 +286,36 @@ impl<S: Server> Core<S> {
 
     /// MOUNT_TEXT
     pub fn mount_text<'a>(&'a mut self, cx: &mut Context) -> Answer<Reply<'a>> {
-        let change = cx.request.words[1] != 0;
-        let length = cx.request.out_len;
-        if change && length > MOUNT_TEXT_MAX {
-            return fail(EINVAL);
-        }
-        let room = cx.request.in_len;
+        let what = TextUse::from_word(cx.request.words[1]).ok_or(Failure::Errno(EINVAL))?;
+        let (length, room) = (cx.request.out_len, cx.request.in_len);
         let mount = self.changeable(cx)?;
-        if !change {
-            if mount.text.len() > room {
+        if what != TextUse::Set {
+            let before = mount.text.len();
+            let asks = what == TextUse::Get && room == 0;
+            if before > room && !asks {
                 return fail(ERANGE);
             }
-            let words = [mount.text.len() as u64, mount.flags];
-            return Ok(Reply::new(&words).data(&mount.text));
+            if !asks {
+                cx.store(0, &mount.text)?;
+            }
+            if what == TextUse::Take {
+                mount.text = Vec::new();
+                cx.refund(mount.payer, before);
+            }
+            return Ok(Reply::new(&[before as u64, mount.flags]));
+        }
+        if length > MOUNT_TEXT_MAX {
+            return fail(EINVAL);
         }
         let mut text = Vec::new();
         let reserved = text.try_reserve_exact(length);
         reserved.map_err(|_| Failure::Errno(ENOMEM))?;
         text.resize(length, 0);
         cx.fetch(0, &mut text)?;
-        cx.charge(mount.payer, length)?;
-        cx.refund(mount.payer, mount.text.len());
+        // Only what it is longer, or shorter, counts.
+        let before = mount.text.len();
+        cx.charge(mount.payer, length.saturating_sub(before))?;
+        cx.refund(mount.payer, before.saturating_sub(length));
         mount.text = text;
         Ok(Reply::result(0))
     }
@@ -338,26 +339,25 @@ impl<S: Server> Core<S> {
         }
         let mount = self.changeable(cx)?;
         let payer = mount.payer;
-        let at = mount.covers.iter().position(|cover| cover.node == node);
         if on == 0 {
+            let at = mount.covers.find(&node, number);
             let at = at.ok_or(Failure::Errno(EINVAL))?;
-            if mount.covers[at].stays && !trusted {
+            if mount.covers.at(at).stays && !trusted {
                 return fail(EINVAL);
             }
-            let cover = mount.covers.swap_remove(at);
+            let cover = mount.covers.remove(at);
             cx.refund(payer, cost::<S>(1));
             uncover(server, cx, cover);
             return Ok(Reply::result(0));
         }
-        if let Some(at) = at {
-            let cover = &mut mount.covers[at];
+        if let Some(cover) = mount.covers.place(&node, number) {
             cover.number = number;
             if let Some(old) = core::mem::replace(&mut cover.portal, given.take()) {
                 cx.transport.close(old);
             }
             return Ok(Reply::result(0));
         }
-        if mount.covers.len() >= COVERS_MOST || mount.covers.try_reserve(1).is_err() {
+        if mount.covers.len() >= SPACE_MOUNTS_MOST || !mount.covers.reserve(1) {
             return fail(ENOSPC);
         }
         cx.charge(payer, cost::<S>(1))?;
@@ -373,10 +373,12 @@ impl<S: Server> Core<S> {
 
     /// MOUNTED in such a mount.
     pub(crate) fn mounted_here<'a>(&'a self, at: u32, node: S::Node) -> Answer<Reply<'a>> {
-        let cover = self.private.get(at).and_then(|mount| mount.cover(&node));
+        let cover = self.private.get(at);
+        let cover = cover.and_then(|mount| mount.covers.on(&node));
         let cover = cover.ok_or(Failure::Errno(EINVAL))?;
         let portal = cover.portal.ok_or(Failure::Errno(ENOENT))?;
-        Ok(Reply::new(&[0]).portal(portal, false))
+        let words = [0, cover.number.into()];
+        Ok(Reply::new(&words).portal(portal, false))
     }
 
     /// Where the path of a node begins that belongs to a mount: how many bytes of `self.text[..length]` are the path of the mount's root, and the mount's number.

@@ -161,7 +161,7 @@ pub fn put(bytes: &[u8], into: &mut [u8]) -> Answer<usize> {
 /// A resource manager. See the head of this file.
 pub trait Server: Sized {
     /// Names a node; cheap to copy (an index).
-    type Node: Copy + PartialEq;
+    type Node: Copy + Ord;
     /// Kept with each open handle (a snapshot of generated text, for instance).
     type State: Default;
 

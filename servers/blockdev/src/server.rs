@@ -19,7 +19,7 @@ use cairn_resmgr::{
 use cairn_rt::channel::Reply;
 use cairn_rt::{Portal, Received};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Node {
     Root,
     /// A disk or partition.

@@ -26,7 +26,7 @@ pub trait Machine {
 /// Badge of the portal behind the scheme `dev:`.
 pub const BADGE_NUMBERS: u64 = 1;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Node {
     Root,
     /// The root of `dev:`.

@@ -38,7 +38,7 @@ const SIGNALS_COST: usize = size_of::<Signals>() + 4;
 const TELLER_COST: usize = 16;
 
 /// What a handle is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Node {
     /// A mount portal, by its badge.
     Root(u64),

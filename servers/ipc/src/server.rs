@@ -73,7 +73,7 @@ struct Process {
 }
 
 /// What a portal or handle is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Node {
     /// A name space.
     Space(u32),

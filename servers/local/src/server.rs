@@ -36,7 +36,7 @@ const MEMORY_OF_ONE: usize = 64 << 20;
 const SOCKET_COST: usize = size_of::<Socket>();
 
 /// What a handle is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Node {
     /// A mount portal, or an address.
     Root,

@@ -59,7 +59,7 @@ pub fn key(socket: u32, what: u64) -> u64 {
 }
 
 /// What a handle is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Node {
     /// The mount portal.
     Root,

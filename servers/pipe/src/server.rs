@@ -27,7 +27,7 @@ const ST_DEV: u64 = 13;
 const CREATION: u64 = o::NONBLOCK | o::DIRECT;
 
 /// What a handle is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Node {
     /// A mount portal.
     Root,

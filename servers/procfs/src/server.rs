@@ -24,7 +24,7 @@ const NUMBERS: u64 = 0x1_0000;
 const MISSING: Failure = Failure::Errno(ENOENT);
 
 /// A directory, or a row of the table, of a process and thread (0 where there is none).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Node {
     Dir(Dir, Who),
     Row(usize, Who),

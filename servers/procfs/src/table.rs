@@ -23,7 +23,7 @@ pub const OOM: &str = "oom_score_adj";
 pub const OLD_OOM: &str = "oom_adj";
 
 /// A directory. Process and task directories exist for each number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Dir {
     Root,
     Process,
@@ -48,7 +48,7 @@ pub enum Dir {
 }
 
 /// Whom a text is about.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Who {
     pub pid: u32,
     pub tid: u32,

@@ -18,7 +18,7 @@ pub trait Machine {
     fn stir(&mut self, words: [u64; 4]);
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Node {
     Root,
     Random,

@@ -27,7 +27,7 @@ pub struct Device {
 }
 
 /// A place in the tree. Numbers are those of devices in the list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Node {
     Dir(Dir),
     Device(usize),
@@ -62,7 +62,7 @@ pub enum Node {
     ToNode(usize),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Dir {
     Root,
     Block,

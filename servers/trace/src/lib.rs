@@ -45,7 +45,7 @@ pub trait Nucleus {
     fn inject(&mut self, plan: [u64; 6]) -> bool;
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Node {
     Root,
     Control,

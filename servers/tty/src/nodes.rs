@@ -18,7 +18,7 @@ pub const SLAVE_MAJOR: u32 = 136;
 pub const GROUP_TTY: u32 = 5;
 
 /// How a terminal was opened. The name matters to stat, and to hang-ups: an open console survives them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Name {
     Own,
     Console,
@@ -26,7 +26,7 @@ pub enum Name {
 }
 
 /// A node; terminals are indices in the server's table (serial lines first, then pseudo-terminals).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Node {
     Root,
     Slaves,

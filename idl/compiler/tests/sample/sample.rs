@@ -22,7 +22,7 @@ pub mod sample {
     }
 
     /// One of them.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
     #[repr(u64)]
     pub enum Colour {
         Red = 0,

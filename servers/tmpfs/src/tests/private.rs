@@ -250,3 +250,74 @@ fn a_mount_without_a_place_has_a_text_and_nothing_above_it() {
     while b.background() {}
     assert_eq!(b.manager.usage(1000).0, before);
 }
+
+#[test]
+fn what_is_mounted_last_hides_what_was_there() {
+    let mut b = space();
+    b.label = label::make(1000, 1000);
+    b.fake.spaces.insert(1, (SPACE, true));
+    let before = b.manager.usage(1000).0;
+    let mount = bind_at(&mut b, 0, 0, 40).unwrap();
+    let seen = |b: &mut Fs| {
+        let answer = b.call(mount, &[fs::MOUNTED], b"a/b", 4096).unwrap();
+        (answer.result(), answer.words[1], answer.passed)
+    };
+    let off = |b: &mut Fs, number| b.result(mount, &[fs::MOUNT_POINT, 0, number], b"a/b");
+    for (number, portal) in [(41, 71), (42, 72), (43, 73)] {
+        assert_eq!(cover(&mut b, mount, b"a/b", number, portal), 0);
+    }
+    assert_eq!(seen(&mut b), (0, 43, vec![73]));
+    // The same one again is no other one.
+    assert_eq!(cover(&mut b, mount, b"a/b", 43, 74), 0);
+    assert_eq!(seen(&mut b), (0, 43, vec![74]));
+    assert!(b.fake.closed.contains(&Portal(73)));
+    // It is taken away by its number, and no other one by mistake.
+    assert_eq!(off(&mut b, 9), -EINVAL);
+    assert_eq!(off(&mut b, 42), 0);
+    assert_eq!(off(&mut b, 42), -EINVAL);
+    assert_eq!(seen(&mut b), (0, 43, vec![74]));
+    assert_eq!(off(&mut b, 0), 0);
+    assert_eq!(seen(&mut b), (0, 41, vec![71]));
+    // What a mount was made from lays down what is seen; that can be hidden, and not taken away.
+    let copy = bind_at(&mut b, mount, 0, 50).unwrap();
+    assert_eq!(uncover(&mut b, copy, b"a/b"), -EINVAL);
+    assert_eq!(cover(&mut b, copy, b"a/b", 51, 81), 0);
+    assert_eq!(cover(&mut b, copy, b"a/b", 52, 82), 0);
+    assert_eq!(uncover(&mut b, copy, b"a/b"), 0);
+    assert_eq!(uncover(&mut b, copy, b"a/b"), -EINVAL);
+    assert_eq!(off(&mut b, 41), 0);
+    assert_eq!(seen(&mut b).0, -EINVAL);
+    b.close(copy);
+    b.close(mount);
+    (0..20).for_each(|_| b.time_out());
+    assert_eq!(b.manager.usage(1000).0, before);
+}
+
+#[test]
+fn one_of_two_gets_a_text_and_only_its_length_counts() {
+    let mut b = space();
+    b.label = label::make(1000, 1000);
+    let tree = bind_at(&mut b, 0, bind::NEW_TREE, 40).unwrap();
+    let put = |b: &mut Fs, text: &[u8]| b.result(tree, &[fs::MOUNT_TEXT, 1], text);
+    let text = |b: &mut Fs, what, room| {
+        let words = [fs::MOUNT_TEXT, what];
+        b.call(tree, &words, b"", room).unwrap().result()
+    };
+    let empty = b.manager.usage(1000).0;
+    let long = vec![7; fs::MOUNT_TEXT_MAX];
+    assert_eq!(put(&mut b, &long), 0);
+    let held = b.manager.usage(1000);
+    // There is no room for both, and none is needed.
+    b.fake.charge_limit = Some(b.fake.charged[&1000]);
+    assert_eq!(put(&mut b, &long), 0);
+    assert_eq!(put(&mut b, &long[1..]), 0);
+    assert_eq!(b.manager.usage(1000).0, held.0 - 1);
+    b.fake.charge_limit = None;
+    assert_eq!(text(&mut b, 0, 0), fs::MOUNT_TEXT_MAX as i64 - 1);
+    assert_eq!(text(&mut b, 2, 9), -ERANGE);
+    assert_eq!(put(&mut b, b"a name"), 0);
+    assert_eq!(text(&mut b, 2, 9), 6);
+    assert_eq!(text(&mut b, 2, 9), 0);
+    assert_eq!(text(&mut b, 3, 9), -EINVAL);
+    assert_eq!(b.manager.usage(1000).0, empty);
+}
