@@ -88,7 +88,10 @@ fn group(text: &mut Text, group: &Group) {
         return;
     }
     let name = camel(&group.name);
-    text.line(1, "#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]");
+    text.line(
+        1,
+        "#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]",
+    );
     text.line(1, "#[repr(u64)]");
     text.line(1, &format!("pub enum {name} {{"));
     for member in &group.members {

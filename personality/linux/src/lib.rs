@@ -20,6 +20,8 @@ pub mod loader;
 #[allow(unsafe_code)]
 pub mod machine;
 pub mod memory;
+pub mod mount_flags;
+pub mod nearest;
 pub mod path;
 pub mod prefix;
 pub mod process;

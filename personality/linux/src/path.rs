@@ -108,20 +108,20 @@ pub fn walk_from<R>(
         if tries > SYMLINKS_MAX {
             return Err(ELOOP);
         }
-        let later = redirected(answer.as_bytes(), which);
+        let later = redirected(answer.as_bytes(), which)?;
         result = operation(&onward(&later)?, &mut answer);
     }
     result
 }
 
-/// A redirect's name becomes the next name; a place's is told from the process's root, which no place that it is sent to lies above.
-fn redirected(name: &[u8], which: Errno) -> Vec<u8> {
+/// A redirect's name becomes the next name; a place's is told from the process's root. ENOENT: it lies elsewhere, as what the root is in went away meanwhile.
+fn redirected(name: &[u8], which: Errno) -> Result<Vec<u8>> {
     let state = process().state();
     let inside = match &state.root {
-        Some(root) if which == PLACE => root.below(name).unwrap_or(b"/"),
+        Some(root) if which == PLACE => root.below(name).ok_or(ENOENT)?,
         _ => name,
     };
-    inside.to_vec()
+    Ok(inside.to_vec())
 }
 
 /// Two names at once (rename, link): both are walked, the operation runs at the first one's manager.
@@ -149,7 +149,7 @@ pub fn walk_two(
         match operation(&a, &b, &mut answer) {
             Ok(words) => return Ok(words[0]),
             Err((kind @ (REDIRECT | PLACE), which)) => {
-                names[usize::from(which == 1)] = Some(redirected(answer.as_bytes(), kind));
+                names[usize::from(which == 1)] = Some(redirected(answer.as_bytes(), kind)?);
             }
             // The first one's manager does not know where the second name goes on: its own may.
             Err((EXDEV, _)) => names[1] = Some(leads_on(&b, &mut answer).ok_or(EXDEV)?),
@@ -172,9 +172,10 @@ fn leads_on(start: &Start, answer: &mut Answer) -> Option<Vec<u8>> {
     let last = parts.find(|part| !part.is_empty())?;
     let name = answer.as_bytes();
     let kept = name.iter().rposition(|&byte| byte != b'/')?;
-    name[..=kept]
-        .ends_with(last)
-        .then(|| redirected(name, kind))
+    match name[..=kept].ends_with(last) {
+        true => redirected(name, kind).ok(),
+        false => None,
+    }
 }
 
 /// Where a name starts. Relative names start at `dirfd`.
@@ -521,9 +522,7 @@ pub fn look_at_mounts() {
     let process = process();
     let mut state = process.state();
     if let Some(space) = &mut state.space {
-        // They are asked for anew.
-        let all = space.mounts.iter_mut();
-        let held: Vec<_> = all.filter_map(|mount| mount.file.take()).collect();
+        let held = space.take_files();
         drop(state);
         drop(held);
         return;
@@ -583,12 +582,7 @@ pub fn forget(kinds: u64) {
         files.extend(state.set_cwd(None));
         files.extend(state.root.take().map(|root| root.directory));
         if let Some(space) = &mut state.space {
-            files.extend(
-                space
-                    .mounts
-                    .iter_mut()
-                    .filter_map(|mount| mount.file.take()),
-            );
+            files.extend(space.take_files());
         }
     }
     drop(state);
@@ -649,6 +643,14 @@ fn wants_growth() -> bool {
 pub fn grow_room() -> Result<()> {
     let capacity = process().state().capacity;
     grow_room_from(capacity)
+}
+
+/// The same again and again, for who has so many by now.
+pub fn grow_for(many: usize) -> Result<()> {
+    match many as u32 % (GROWTH / 2) == GROWTH / 4 {
+        true => grow_room(),
+        false => Ok(()),
+    }
 }
 
 /// The portal table was found full when it had this capacity. Of many threads that find it so one has it grow, and the others wait for that.

@@ -261,8 +261,7 @@ impl State {
     pub fn forget_users(&mut self) {
         self.files.forget_users();
         let root = self.root.as_mut().map(|root| &mut root.directory);
-        let mounts = self.space.iter_mut().flat_map(|s| s.mounts.iter_mut());
-        let mounts = mounts.filter_map(|mount| mount.file.as_mut());
+        let mounts = self.space.iter_mut().flat_map(|s| s.files_mut());
         for file in self.cwd.iter_mut().chain(root).chain(mounts) {
             descriptors::forget_users(file);
         }
@@ -270,7 +269,8 @@ impl State {
 
     /// Should the portal table grow before `more` portals arrive?
     pub fn wants_growth(&self, more: u32) -> bool {
-        self.files.used() + OTHERS + more > self.capacity - RESERVED_SLOTS
+        let mounts = self.space.as_ref().map_or(0, Space::held);
+        self.files.used() + mounts + OTHERS + more > self.capacity - RESERVED_SLOTS
     }
 
     /// There is one more.

@@ -4,6 +4,7 @@
 //! judged when it is done.
 
 use crate::errno::{Result, EBUSY, EINVAL, ENOMEM};
+use crate::mount_flags;
 use alloc::vec::Vec;
 use cairn_idl::event::CONTEXT_MAX;
 
@@ -35,7 +36,9 @@ pub struct Setup {
     pub flags: u64,
     /// As mount(2) has them, with commas.
     pub options: Vec<u8>,
-    /// What is to change: a mount's number in a name space of its own (0: not known), its place in the first one.
+    /// What is to change: in a mount name space that is not the first one that name space and a mount's number in it (0: not known), in the first one a
+    /// place.
+    pub space: u64,
     pub number: u32,
     pub place: Vec<u8>,
     /// Messages that nobody has read, oldest first.
@@ -54,6 +57,7 @@ impl Setup {
             mask: 0,
             flags: 0,
             options: Vec::new(),
+            space: 0,
             number: 0,
             place: Vec::new(),
             log: Vec::new(),
@@ -71,6 +75,14 @@ impl Setup {
     /// There is a file system that it is about.
     pub fn has_root(&self) -> bool {
         matches!(self.phase, Phase::Made | Phase::Changes | Phase::NotChanged)
+    }
+
+    /// The number of the mount that is to change, for a process in this mount name space; EINVAL: it is in another one, where the number is another mount's.
+    pub fn mount_in(&self, space: u64) -> Result<u32> {
+        match self.space == space {
+            true => Ok(self.number),
+            false => Err(EINVAL),
+        }
     }
 
     /// An error that read(2) tells.
@@ -103,6 +115,7 @@ impl Setup {
         let mut bytes = alloc::vec![self.phase as u8, self.source.is_some().into()];
         bytes.extend_from_slice(&self.mask.to_le_bytes());
         bytes.extend_from_slice(&self.flags.to_le_bytes());
+        bytes.extend_from_slice(&self.space.to_le_bytes());
         bytes.extend_from_slice(&self.number.to_le_bytes());
         let source = self.source.as_deref().unwrap_or(b"");
         let fixed = [&self.kind[..], source, &self.options, &self.place];
@@ -133,6 +146,7 @@ impl Setup {
         };
         let mask = u64::from_le_bytes(take(&mut bytes)?);
         let flags = u64::from_le_bytes(take(&mut bytes)?);
+        let space = u64::from_le_bytes(take(&mut bytes)?);
         let number = u32::from_le_bytes(take(&mut bytes)?);
         let kind = field(&mut bytes)?;
         let source = field(&mut bytes)?;
@@ -149,6 +163,7 @@ impl Setup {
             mask,
             flags,
             options,
+            space,
             number,
             place,
             log,
@@ -178,19 +193,19 @@ pub enum Value<'a> {
     Other,
 }
 
-/// MS_ flags that any file system takes as parameters: such as are set, and such as are not.
+/// Flags that any file system takes as parameters: such as are set, and such as are not.
 const SET: [(&[u8], u64); 5] = [
-    (b"dirsync", 128),
-    (b"lazytime", 1 << 25),
-    (b"mand", 64),
-    (b"ro", 1),
-    (b"sync", 16),
+    (b"dirsync", mount_flags::SYNCHRONOUS_DIRECTORIES),
+    (b"lazytime", mount_flags::LAZY_TIMES),
+    (b"mand", mount_flags::MANDATORY_LOCKS),
+    (b"ro", mount_flags::READ_ONLY),
+    (b"sync", mount_flags::SYNCHRONOUS),
 ];
 const CLEAR: [(&[u8], u64); 4] = [
-    (b"async", 16),
-    (b"nolazytime", 1 << 25),
-    (b"nomand", 64),
-    (b"rw", 1),
+    (b"async", mount_flags::SYNCHRONOUS),
+    (b"nolazytime", mount_flags::LAZY_TIMES),
+    (b"nomand", mount_flags::MANDATORY_LOCKS),
+    (b"rw", mount_flags::READ_ONLY),
 ];
 
 /// Whether a type takes this option as mount(2) has it.
@@ -298,6 +313,9 @@ mod tests {
         assert_eq!(setup.set(b"rw", Value::Flag, nothing), Ok(()));
         assert_eq!((setup.mask, setup.flags), (1, 0));
         setup.say(&[b"no"]);
+        (setup.space, setup.number) = (5 << 40, 7);
+        assert_eq!(setup.mount_in(5 << 40), Ok(7));
+        assert_eq!(setup.mount_in(5), Err(EINVAL));
         let text = setup.encode().unwrap();
         assert_eq!(Setup::decode(&text), Ok(setup));
         for length in 0..text.len() {

@@ -3,21 +3,24 @@
 //! Names begin at a handle of the root ([`crate::process::Root`]); file servers see to what is mounted below (`fs::BIND`), and say by a mount's number where a name goes on. The table here gives the number its name.
 
 use crate::descriptors::{self, OpenFile};
-use crate::errno::{Result, EINVAL, ENAMETOOLONG, ENOENT};
+use crate::errno::{Result, EFAULT, EINVAL, ENAMETOOLONG, ENOENT, ENOMEM, ETIMEDOUT};
 use crate::machine::area::process;
 use crate::machine::published;
 use crate::machine::request::Request;
-use crate::path::make_room;
+use crate::nearest::{below, Nearest};
+use crate::path::{make_room, path_of};
 use crate::process::Root;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use cairn_abi::layout::linux_slot;
-use cairn_idl::fs::{self, Prefix, PrefixTable, PREFIX_SERIAL_SHIFT};
+use cairn_idl::fs::{self, Prefix, PrefixTable, PREFIX_SERIAL_SHIFT, SPACE_MOUNTS_MOST};
 use cairn_idl::{mounts, proc};
 use core::sync::atomic::Ordering;
 
 /// Most bytes of a table.
-const TABLE_MOST: usize = 32 * 1024;
+const TABLE_MOST: usize = size_of::<PrefixTable>() + SPACE_MOUNTS_MOST * size_of::<Prefix>();
+/// Mounts for which there is room when the table is read first, or again.
+const MORE: usize = 40;
 /// Bits of `Prefix::used` that are flags of mounts.
 const FLAGS: u32 = (1 << PREFIX_SERIAL_SHIFT) - 2;
 
@@ -87,46 +90,119 @@ pub struct Space {
     /// What was published when the table was read.
     version: u64,
     pub root: u32,
-    pub mounts: Vec<Mount>,
+    mounts: Mounts,
     /// The process's root is the name space's.
     at_root: bool,
     /// It has put the old root on the new one, and would unmount it.
     stacked: bool,
 }
 
+/// The table, in its order: a later mount hides what had its name before, and what lay below that.
+#[derive(Debug, Default)]
+struct Mounts {
+    all: Vec<Mount>,
+    /// Where each stands, in order of their numbers.
+    by_number: Vec<(u32, u32)>,
+    /// Where those stand that are seen.
+    seen: Nearest<u32>,
+    /// How many have a file.
+    held: u32,
+}
+
+impl Mounts {
+    fn of(all: Vec<Mount>) -> Mounts {
+        let mut seen = Nearest::default();
+        for (at, mount) in (0..).zip(&all) {
+            seen.put(mount.name.clone(), at);
+        }
+        let numbers = all.iter().map(|mount| mount.number);
+        let mut by_number: Vec<(u32, u32)> = numbers.zip(0..).collect();
+        by_number.sort_unstable();
+        let held = all.iter().filter(|mount| mount.file.is_some()).count();
+        Mounts {
+            all,
+            by_number,
+            seen,
+            held: held as u32,
+        }
+    }
+
+    fn numbered(&self, number: u32) -> Option<usize> {
+        let at = self.by_number.binary_search_by_key(&number, |its| its.0);
+        at.ok().map(|at| self.by_number[at].1 as usize)
+    }
+}
+
 impl Space {
     /// A copy for a process that shares this memory.
     pub fn separate(&self) -> Space {
-        let mounts = self.mounts.iter().map(|mount| Mount {
+        let mounts = self.mounts.all.iter().map(|mount| Mount {
             file: mount.file.as_ref().map(descriptors::separate),
             ..mount.clone()
         });
         Space {
-            mounts: mounts.collect(),
+            mounts: Mounts::of(mounts.collect()),
             ..*self
         }
     }
 
     pub fn numbered(&self, number: u32) -> Option<&Mount> {
-        self.mounts.iter().find(|mount| mount.number == number)
+        let at = self.mounts.numbered(number)?;
+        self.mounts.all.get(at)
     }
 
-    /// The mount that a name leads into: the one with the longest name that it begins with.
+    /// The mount that a name leads into.
     pub fn find(&self, name: &[u8]) -> Option<&Mount> {
-        let all = self.mounts.iter();
-        let holding = all.filter(|mount| below(name, &mount.name).is_some());
-        holding.max_by_key(|mount| mount.name.len())
+        let (_, at) = self.mounts.seen.find(name)?;
+        self.mounts.all.get(*at as usize)
+    }
+
+    /// What is seen at exactly this place.
+    pub fn at(&self, place: &[u8]) -> Option<&Mount> {
+        let at = self.mounts.seen.at(place)?;
+        self.mounts.all.get(*at as usize)
+    }
+
+    /// What is seen below a place, in order of the names.
+    pub fn below(&self, place: &[u8]) -> impl Iterator<Item = &Mount> {
+        let below = self.mounts.seen.below(place);
+        below.filter_map(|(_, at)| self.mounts.all.get(*at as usize))
+    }
+
+    /// All that are seen, in order of their names.
+    pub fn seen(&self) -> impl Iterator<Item = &Mount> {
+        let seen = self.mounts.seen.values();
+        seen.filter_map(|at| self.mounts.all.get(*at as usize))
     }
 
     pub fn files(&self) -> impl Iterator<Item = &Arc<OpenFile>> {
-        self.mounts.iter().filter_map(|mount| mount.file.as_ref())
+        let all = self.mounts.all.iter();
+        all.filter_map(|mount| mount.file.as_ref())
     }
-}
 
-/// What of a name is left below this place: empty, or with a slash.
-pub fn below<'a>(name: &'a [u8], place: &[u8]) -> Option<&'a [u8]> {
-    let rest = name.strip_prefix(place)?;
-    (rest.is_empty() || rest[0] == b'/').then_some(rest)
+    pub fn files_mut(&mut self) -> impl Iterator<Item = &mut Arc<OpenFile>> {
+        let all = self.mounts.all.iter_mut();
+        all.filter_map(|mount| mount.file.as_mut())
+    }
+
+    /// How many files it has.
+    pub fn held(&self) -> u32 {
+        self.mounts.held
+    }
+
+    /// It has none of these files any more; they are asked for anew.
+    pub fn take_files(&mut self) -> Vec<Arc<OpenFile>> {
+        self.mounts.held = 0;
+        let all = self.mounts.all.iter_mut();
+        all.filter_map(|mount| mount.file.take()).collect()
+    }
+
+    fn keep(&mut self, number: u32, file: &Arc<OpenFile>) -> Option<Arc<OpenFile>> {
+        let at = self.mounts.numbered(number)?;
+        let old = self.mounts.all[at].file.replace(file.clone());
+        self.mounts.held += u32::from(old.is_none());
+        old
+    }
 }
 
 /// Folder and last part of a place.
@@ -168,8 +244,7 @@ fn reload() -> Result<()> {
     let id = process.state().space.as_ref().map_or(0, |space| space.id);
     let version = published::space_version(id);
     let mut told = [0; 8];
-    let request = Request::new(&[proc::SPACE_MOUNTS]);
-    let bytes = receive_table(request, &mut told)?;
+    let bytes = receive_table(&mut told)?;
     let [_, id, root, ..] = told;
     let mut mounts = entries(bytes.get(size_of::<PrefixTable>()..).unwrap_or(&[]));
     let mut state = process.state();
@@ -177,28 +252,67 @@ fn reload() -> Result<()> {
         return Ok(());
     };
     for mount in &mut mounts {
-        let old = space.mounts.iter_mut().find(|o| o.number == mount.number);
-        mount.file = old.and_then(|old| old.file.take());
+        let old = space.mounts.numbered(mount.number);
+        mount.file = old.and_then(|at| space.mounts.all[at].file.take());
     }
     let turned = space.at_root && space.root != root as u32 && space.id == id;
-    let old = core::mem::replace(&mut space.mounts, mounts);
+    let old = core::mem::replace(&mut space.mounts, Mounts::of(mounts));
     (space.id, space.root, space.version) = (id, root as u32, version);
+    let at_root = space.at_root;
     drop(state);
     drop(old);
-    if turned {
-        take_root()?;
+    match (turned, at_root) {
+        (true, _) => take_root(),
+        (false, true) => Ok(()),
+        (false, false) => rename_root(),
     }
-    Ok(())
 }
 
-fn receive_table(request: Request, told: &mut [u64; 8]) -> Result<Vec<u8>> {
+fn receive_table(told: &mut [u64; 8]) -> Result<Vec<u8>> {
+    let state = process().state();
+    let known = state.space.as_ref().map_or(0, |s| s.mounts.all.len());
+    drop(state);
+    let mut room = size_of::<PrefixTable>() + (known + MORE) * size_of::<Prefix>();
     let mut bytes = Vec::new();
-    let reserved = bytes.try_reserve_exact(TABLE_MOST);
-    reserved.map_err(|_| crate::errno::ENOMEM)?;
-    bytes.resize(TABLE_MOST, 0);
-    *told = request.input(&mut bytes).call(linux_slot::PROC)?;
-    bytes.truncate(told[0].min(TABLE_MOST as u64) as usize);
-    Ok(bytes)
+    loop {
+        bytes.clear();
+        bytes.try_reserve_exact(room).map_err(|_| ENOMEM)?;
+        bytes.resize(room, 0);
+        let request = Request::new(&[proc::SPACE_MOUNTS]).input(&mut bytes);
+        match request.call(linux_slot::PROC) {
+            Ok(words) => *told = words,
+            Err(EFAULT) if room < TABLE_MOST => {
+                room = (2 * room).min(TABLE_MOST);
+                continue;
+            }
+            Err(errno) => return Err(errno),
+        }
+        bytes.truncate(told[0].min(room as u64) as usize);
+        return Ok(bytes);
+    }
+}
+
+/// The root of a chroot may be called otherwise since: a mount that it is in moved, or went.
+fn rename_root() -> Result<()> {
+    /// No place is called so, nor anything below it.
+    const NOWHERE: &[u8] = b"?";
+    let directory = match &process().state().root {
+        Some(root) => root.directory.clone(),
+        None => return Ok(()),
+    };
+    let name = match path_of(&directory) {
+        Ok(name) if name == b"/" => Vec::new(),
+        Ok(name) => name,
+        Err(ENOENT) => NOWHERE.to_vec(),
+        Err(errno) => return Err(errno),
+    };
+    if let Some(root) = &mut process().state().root {
+        // (Unless it is another one by now.)
+        if Arc::ptr_eq(&root.directory, &directory) {
+            root.name = name;
+        }
+    }
+    Ok(())
 }
 
 /// The process's root is the name space's.
@@ -304,6 +418,10 @@ pub fn reach(number: u32) -> Result<Arc<OpenFile>> {
             false => Err(ENOENT),
         };
     }
+    let seen = space.at(&name).map(|mount| mount.number);
+    if seen != Some(number) {
+        return Err(ENOENT);
+    }
     let (folder, _) = split(&name)?;
     let above = space.find(folder).ok_or(ENOENT)?;
     let (start, length) = match above.name.len() <= root.name.len() {
@@ -316,22 +434,30 @@ pub fn reach(number: u32) -> Result<Arc<OpenFile>> {
         Some(start) => start,
         None => reach(above)?,
     };
-    make_room()?;
-    let request = Request::new(&[fs::MOUNTED]).out(&name[length..]).brings(1);
-    let mut words = request.call(start.slot())?;
-    (words[1], words[2]) = (fs::s::IFDIR.into(), fs::kind::DIRECTORY);
-    let file = handle(&words);
+    let (covers, file) = mounted(start.slot(), &name[length..])?;
+    // It has its name, and is not there yet, or no longer.
+    if covers != number {
+        return Err(ENOENT);
+    }
     keep(number, &file);
     Ok(file)
+}
+
+/// Number and handle of what is mounted on this name.
+pub fn mounted(slot: u32, name: &[u8]) -> Result<(u32, Arc<OpenFile>)> {
+    make_room()?;
+    let request = Request::new(&[fs::MOUNTED]).out(name).brings(1);
+    let mut words = request.call(slot)?;
+    let number = words[1] as u32;
+    (words[1], words[2]) = (fs::s::IFDIR.into(), fs::kind::DIRECTORY);
+    Ok((number, handle(&words)))
 }
 
 /// The process has a handle of this mount.
 pub fn keep(number: u32, file: &Arc<OpenFile>) {
     let mut state = process().state();
-    let mounts = state.space.iter_mut().flat_map(|s| s.mounts.iter_mut());
-    let mut its = mounts.filter(|mount| mount.number == number);
-    let old = its.next().and_then(|m| m.file.replace(file.clone()));
-    drop(its);
+    let space = state.space.as_mut();
+    let old = space.and_then(|space| space.keep(number, file));
     drop(state);
     drop(old);
 }
@@ -387,6 +513,38 @@ pub fn whole(number: u32, path: &[u8]) -> Option<Vec<u8>> {
 
 // What changes it.
 
+/// One thread at a time changes what is mounted in a name space, whosever process it is of: several messages are one change for all who keep to it.
+pub struct Turn(());
+
+impl Turn {
+    /// The table is as it is now, and stays so.
+    pub fn take() -> Result<Turn> {
+        let request = || Request::new(&[proc::SPACE_TURN, 1]);
+        loop {
+            match request().call(linux_slot::PROC) {
+                Ok([1, ..]) => break,
+                Ok(_) | Err(ETIMEDOUT) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        let turn = Turn(());
+        is_private();
+        Ok(turn)
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let _ = Request::new(&[proc::SPACE_TURN, 0]).call(linux_slot::PROC);
+    }
+}
+
+/// The number of the process's mount name space.
+pub fn id() -> u64 {
+    let state = process().state();
+    state.space.as_ref().map_or(0, |space| space.id)
+}
+
 /// EPERM: the process has no power in the user name space that its mount name space was made in.
 pub fn may_change() -> Result<()> {
     // No mount has this number: `proc` says whether it would be looked for.
@@ -428,47 +586,53 @@ pub fn bind(source: u32, flags: u64, number: u32, mode: u64) -> Result<Arc<OpenF
     Ok(handle(&words))
 }
 
-/// What is mounted on this name in the folder, or nothing.
-pub fn cover(folder: u32, name: &[u8], mount: Option<(u32, u32)>) -> Result<()> {
-    let (number, slot) = mount.unwrap_or((0, 0));
-    let words = [fs::MOUNT_POINT, mount.is_some().into(), number.into()];
-    let mut request = Request::new(&words).out(name);
-    if mount.is_some() {
-        request = request.pass(slot);
-    }
+/// A mount and those in it have no names any more.
+pub fn forget(number: u32) -> Result<()> {
+    let words = [proc::SPACE_UNMOUNT, number.into()];
+    Request::new(&words).call(linux_slot::PROC).map(|_| ())
+}
+
+/// This mount lies on the name in the folder.
+pub fn cover(folder: u32, name: &[u8], (number, slot): (u32, u32)) -> Result<()> {
+    let words = [fs::MOUNT_POINT, 1, number.into()];
+    let request = Request::new(&words).out(name).pass(slot);
     request.call(folder).map(|_| ())
+}
+
+/// It does no longer.
+pub fn uncover(folder: u32, name: &[u8], number: u32) -> Result<()> {
+    let words = [fs::MOUNT_POINT, 0, number.into()];
+    Request::new(&words).out(name).call(folder).map(|_| ())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn space() -> Space {
-        let names = [&b""[..], b"/proc", b"/new", b"/new/usr"];
-        let mounts = names.iter().zip(1..).map(|(name, number)| Mount {
+    #[test]
+    fn what_is_hidden_is_known_by_its_number_only() {
+        let names = [&b""[..], b"/a", b"/a/x", b"/b", b"/a"];
+        let mounts = names.iter().zip([1, 9, 3, 4, 2]);
+        let mounts = mounts.map(|(name, number)| Mount {
             number,
             name: name.to_vec(),
             fstype: Vec::new(),
             flags: 0,
             file: None,
         });
-        Space {
-            mounts: mounts.collect(),
+        let space = Space {
+            mounts: Mounts::of(mounts.collect()),
             ..Space::default()
-        }
-    }
-
-    #[test]
-    fn a_name_leads_into_the_nearest_mount() {
-        let space = space();
-        let number = |name: &[u8]| space.find(name).map(|mount| mount.number);
-        assert_eq!(number(b"/"), Some(1));
-        assert_eq!(number(b"/process"), Some(1));
-        assert_eq!(number(b"/proc"), Some(2));
-        assert_eq!(number(b"/proc/1/x"), Some(2));
-        assert_eq!(number(b"/new/us"), Some(3));
-        assert_eq!(number(b"/new/usr/bin"), Some(4));
-        assert_eq!(space.numbered(9).map(|mount| mount.number), None);
+        };
+        let number = |mount: Option<&Mount>| mount.map(|mount| mount.number);
+        assert_eq!(number(space.find(b"/a/x/y")), Some(2));
+        assert_eq!(number(space.at(b"/a")), Some(2));
+        assert_eq!(number(space.at(b"/a/x")), None);
+        assert_eq!(space.numbered(9).map(|m| &m.name[..]), Some(&b"/a"[..]));
+        assert_eq!(number(space.numbered(5)), None);
+        let all = |mounts: Vec<&Mount>| -> Vec<u32> { mounts.iter().map(|m| m.number).collect() };
+        assert_eq!(all(space.below(b"").collect()), [2, 4]);
+        assert_eq!(all(space.seen().collect()), [1, 2, 4]);
     }
 
     #[test]
@@ -498,7 +662,5 @@ mod tests {
         assert_eq!(split(b"/new/usr"), Ok((&b"/new"[..], &b"usr"[..])));
         assert_eq!(split(b"/proc"), Ok((&b""[..], &b"proc"[..])));
         assert_eq!(split(b""), Err(EINVAL));
-        assert_eq!(below(b"/a/b", b"/a"), Some(&b"/b"[..]));
-        assert_eq!(below(b"/ab", b"/a"), None);
     }
 }

@@ -283,7 +283,14 @@ mod tests {
         assert_eq!((t.holder(b"/a/z"), t.holder(b"/ab")), (4, 1));
         // The upper one moves, with what is mounted in it and nothing else.
         t.name(4, b"/b/c", (b"", 0)).unwrap();
-        let expected = [(1, ""), (2, "/a"), (3, "/a/x"), (6, "/b"), (4, "/b/c"), (5, "/b/c/x")];
+        let expected = [
+            (1, ""),
+            (2, "/a"),
+            (3, "/a/x"),
+            (6, "/b"),
+            (4, "/b/c"),
+            (5, "/b/c/x"),
+        ];
         assert_eq!(names(&t), named(expected));
         assert_eq!((t.holder(b"/a/x"), t.holder(b"/b/c/x/1")), (3, 5));
         // And hides something else, until it goes.

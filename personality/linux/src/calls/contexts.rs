@@ -41,15 +41,19 @@ fn close_on_exec(flags: u64) -> u64 {
     }
 }
 
-/// A new object with this text.
+/// The descriptor of a new object with this text.
 fn make(setup: &Setup, flags: u64) -> Result<u64> {
     process().state().files.check_room()?;
+    descriptor(object(setup)?, close_on_exec(flags))
+}
+
+fn object(setup: &Setup) -> Result<Arc<OpenFile>> {
     path::make_room()?;
     let text = setup.encode()?;
     let request = Request::new(&[idl::CONTEXT]).out(&text).brings(1);
     let words = request.call(path::scheme(MANAGER)?)?;
     let file = OpenFile::portal(words[7] as u32, event_kind::CONTEXT, 0o600);
-    descriptor(Arc::new(file), close_on_exec(flags))
+    Ok(Arc::new(file))
 }
 
 /// The text as it is, and its version.
@@ -113,7 +117,7 @@ pub fn fspick(f: &mut Frame) -> Result<u64> {
     let file = named(f.arg(0) as i32, f.arg(1), follow, empty)?;
     let mut setup = Setup::new(Phase::Changes, b"");
     if space::is_private() {
-        setup.number = trees::root_of(&file)?;
+        (setup.space, setup.number) = (space::id(), trees::root_of(&file)?);
         let mount = trees::numbered(setup.number);
         setup.kind = mount.map_or(Vec::new(), |mount| mount.fstype);
     } else {
@@ -273,7 +277,9 @@ fn reconfigure(file: &OpenFile) -> Result<u64> {
         Ok(asked)
     })?;
     let done = match space::is_private() {
-        true => spaces::reconfigure(asked.number, asked.flags, asked.mask, &asked.options),
+        true => asked.mount_in(space::id()).and_then(|number| {
+            spaces::reconfigure(number, asked.flags, asked.mask, &asked.options)
+        }),
         false if asked.place.is_empty() => Err(EINVAL),
         false => mounts::reconfigure(&asked.place, asked.flags, asked.mask, &asked.options),
     };
@@ -302,39 +308,32 @@ pub fn fsmount(f: &mut Frame) -> Result<u64> {
     let mut asked = setup.clone();
     asked.flags |= attributes;
     process().state().files.check_room()?;
-    // Of two who are here at a time one gets it.
-    let take = |setup: &mut Setup| {
-        setup.must_be(Phase::Made)?;
-        setup.phase = Phase::Changes;
-        (setup.flags, setup.mask) = (0, 0);
-        setup.options.clear();
-        Ok(())
+    // Of two who are here at a time one gets it, and only when there is what it is to get: what is made in vain goes.
+    let take = |number: u32| {
+        change(&file, |setup| {
+            setup.must_be(Phase::Made)?;
+            setup.phase = Phase::Changes;
+            (setup.space, setup.number) = (space::id(), number);
+            (setup.flags, setup.mask) = (0, 0);
+            setup.options.clear();
+            Ok(())
+        })
     };
     if !space::is_private() {
         if let Mounter::None = mounts::checked(&file_system(&asked))? {
             // It would be no other one, and lies where it belongs.
             return Err(ENODEV);
         }
-        change(&file, take)?;
         asked.phase = Phase::Waits;
         asked.log.clear();
-        return make(&asked, flags);
+        let object = object(&asked)?;
+        take(0)?;
+        return descriptor(object, close_on_exec(flags));
     }
-    change(&file, take)?;
-    let made = spaces::fresh(&file_system(&asked)).and_then(|fresh| {
-        let number = fresh.number;
-        let file = trees::without_place(&[(Vec::new(), fresh)])?;
-        Ok((number, file))
-    });
-    let result = change(&file, |now| {
-        match &made {
-            Ok((number, _)) => now.number = *number,
-            Err(_) => *now = setup.clone(),
-        }
-        Ok(())
-    });
-    let (_, mount) = made?;
-    result?;
+    let fresh = spaces::fresh(&file_system(&asked))?;
+    let number = fresh.number;
+    let mount = trees::without_place(&[(Vec::new(), fresh)])?;
+    take(number)?;
     descriptor(mount, close_on_exec(flags))
 }
 

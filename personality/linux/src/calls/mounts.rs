@@ -12,6 +12,10 @@ use crate::machine::area::{process, Frame};
 use crate::machine::request::Request;
 use crate::machine::user::UserString;
 use crate::machine::{gate, published};
+use crate::mount_flags::{
+    bits, BIND, MAGIC, MAGIC_MASK, NO_ACCESS_TIMES, NO_SET_ID, READ_ONLY, RELATIVE_TIMES, REMOUNT,
+    SILENT,
+};
 use crate::path::{self, scheme, AT_FDCWD};
 use crate::space;
 use crate::user_space;
@@ -21,18 +25,8 @@ use cairn_abi::layout::linux_slot;
 use cairn_idl::capability::SYS_ADMIN;
 use cairn_idl::{fs, mounts, proc};
 
-/// MS_ flags of mount(2), and the number that old programs put into the upper half.
-const READ_ONLY: u64 = 1;
-const NO_SUID: u64 = 2;
-const REMOUNT: u64 = 32;
-const NO_ACCESS_TIMES: u64 = 1024;
-const BIND: u64 = 4096;
-const SILENT: u64 = 32768;
-const RELATIVE_ACCESS_TIMES: u64 = 1 << 21;
-const MAGIC_MASK: u64 = 0xffff_0000;
-const MAGIC: u64 = 0xc0ed_0000;
 /// What is not kept is refused.
-const KEPT: u64 = READ_ONLY | NO_SUID | NO_ACCESS_TIMES | SILENT | RELATIVE_ACCESS_TIMES;
+const KEPT: u64 = READ_ONLY | NO_SET_ID | NO_ACCESS_TIMES | SILENT | RELATIVE_TIMES;
 /// Of umount2.
 const FORCE: u64 = 1;
 const DETACH: u64 = 2;
@@ -178,7 +172,7 @@ pub fn mount_new(new: &FileSystem, target: &OpenFile) -> Result<u64> {
                 source => source,
             };
             let names = [new.kind, source, &place];
-            start_server(slot, names, bits(new.flags & NO_SUID), new.options)
+            start_server(slot, names, bits(new.flags & NO_SET_ID), new.options)
         }
         Mounter::Disk(slot, device, discards) => {
             let place = free_place(target)?;
@@ -215,7 +209,7 @@ pub fn checked(new: &FileSystem) -> Result<Mounter> {
         _ => scheme(b"mount:").map_err(|_| ENODEV)?,
     };
     if let b"tmpfs" | b"cgroup2" = new.kind {
-        return match new.flags & !(NO_SUID | SILENT | RELATIVE_ACCESS_TIMES) {
+        return match new.flags & !(NO_SET_ID | SILENT | RELATIVE_TIMES) {
             0 => Ok(Mounter::Memory(mounter)),
             _ => Err(EINVAL),
         };
@@ -276,17 +270,17 @@ fn remount(flags: u64, given: &[u8], place: &[u8]) -> Result<u64> {
         // Only ext4's server can be remounted to anything.
         let discards = options(given, b"ext4")?;
         // Who says nothing of times leaves them (and statfs has the bit that mount(2) has).
-        let times = match flags & (NO_ACCESS_TIMES | RELATIVE_ACCESS_TIMES) {
+        let times = match flags & (NO_ACCESS_TIMES | RELATIVE_TIMES) {
             0 => now,
             _ => flags,
         };
-        let bits = bits(flags & (READ_ONLY | NO_SUID) | times & NO_ACCESS_TIMES) | discards;
+        let bits = bits(flags & (READ_ONLY | NO_SET_ID) | times & NO_ACCESS_TIMES) | discards;
         match remount_server(slot, place, bits) {
             // Of such files none gives ids.
             Err(EOPNOTSUPP | ENOSYS) => {}
             other => return other,
         }
-    } else if flags & !now & NO_SUID != 0 {
+    } else if flags & !now & NO_SET_ID != 0 {
         // It would have to be this name's alone.
         return Err(EINVAL);
     }
@@ -332,7 +326,7 @@ fn entry_at(place: &[u8]) -> Result<(Vec<u8>, u64)> {
 
 /// fsconfig(2): of what is mounted there these MS_ flags change, and the options that are named; all else stays.
 pub fn reconfigure(place: &[u8], flags: u64, mask: u64, given: &[u8]) -> Result<u64> {
-    const STAY: u64 = READ_ONLY | NO_SUID | NO_ACCESS_TIMES;
+    const STAY: u64 = READ_ONLY | NO_SET_ID | NO_ACCESS_TIMES;
     let (slot, _) = path::mounted_at(place)?.ok_or(EINVAL)?;
     let now = status_flags(slot)? & STAY;
     let (kind, table) = entry_at(place)?;
@@ -359,37 +353,23 @@ pub fn is_so(place: &[u8], set: u64, clear: u64) -> Result<bool> {
     Ok(now & set == set && now & clear & !set == 0)
 }
 
-/// As file servers and `init` have them.
-fn bits(flags: u64) -> u64 {
-    let mut bits = 0;
-    for (flag, bit) in [
-        (READ_ONLY, mounts::mount::READ_ONLY),
-        (NO_ACCESS_TIMES, mounts::mount::NO_ACCESS_TIMES),
-        (NO_SUID, mounts::mount::NO_SET_ID),
-    ] {
-        bits |= if flags & flag != 0 { bit } else { 0 };
-    }
-    bits
-}
-
 fn is_mounted(place: &[u8]) -> Result<bool> {
     path::mounted_at(place).map(|found| found.is_some())
 }
 
-/// Tell the manager of the directory that it is covered, then `proc`.
+/// Tell `proc`, which knows whether something is mounted there, and then the manager of the directory that it is covered.
 fn announce(place: &[u8], kind: &[u8], handle: u32) -> Result<u64> {
-    mount_point(place, Some(handle))?;
     let mut text = place.to_vec();
     text.extend_from_slice(kind);
     let words = [proc::MOUNT, place.len() as u64, kind.len() as u64];
-    let result = Request::new(&words)
-        .out(&text)
-        .pass(handle)
-        .call(linux_slot::PROC);
-    if result.is_err() {
-        let _ = mount_point(place, None);
+    let request = Request::new(&words).out(&text).pass(handle);
+    request.call(linux_slot::PROC)?;
+    let covered = mount_point(place, Some(handle));
+    if covered.is_err() {
+        let request = Request::new(&[proc::UNMOUNT]).out(place);
+        let _ = request.call(linux_slot::PROC);
     }
-    result.map(|_| 0)
+    covered.map(|_| 0)
 }
 
 /// The file server of the folder is told what is mounted there, or that nothing is. Asked by way of the folder above: the whole name may lead to what is mounted there.

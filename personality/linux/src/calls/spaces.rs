@@ -10,15 +10,18 @@ use crate::machine::area::{process, Frame};
 use crate::machine::request::Request;
 use crate::machine::user::UserString;
 use crate::machine::{gate, published};
+use crate::mount_flags::{
+    bits, BIND, MOVE, OF_MOUNTS, PROPAGATION, RECURSIVE, REMOUNT, SHARED, SILENT,
+};
+use crate::nearest::{below, Nearest};
 use crate::path::{self, AT_FDCWD};
-use crate::space::{self, below, split, Mount};
+use crate::space::{self, split, Mount, Turn};
 use crate::user_space;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use cairn_abi::layout::linux_slot;
 use cairn_idl::capability::SYS_ADMIN;
 use cairn_idl::fs::{self, bind, o, s};
-use cairn_idl::mounts::mount;
 use cairn_idl::{ipc, proc};
 use core::sync::atomic::Ordering;
 
@@ -35,14 +38,7 @@ const OWN_ANYWAY: u64 = 0x200 | 0x400 | 0x4_0000;
 /// CLONE_VM, CLONE_SIGHAND, CLONE_THREAD: who has no other thread has them of its own.
 const ALONE: u64 = 0x100 | 0x800 | 0x1_0000;
 
-/// MS_ flags.
-const NO_SUID: u64 = 2;
-const RECURSIVE: u64 = 16384;
-const SILENT: u64 = 32768;
-/// MS_UNBINDABLE, MS_PRIVATE, MS_SLAVE, MS_SHARED.
-const PROPAGATION: u64 = 15 << 17;
-const SHARED: u64 = 1 << 20;
-const MOVE: u64 = 8192;
+/// Of umount2.
 const DETACH: u64 = 2;
 
 pub fn unshare(f: &mut Frame) -> Result<u64> {
@@ -187,13 +183,9 @@ fn present() -> Result<(u32, Vec<Mount>)> {
         Some(root) => (root.name.clone(), Some(root.directory.clone())),
         None => (Vec::new(), None),
     };
-    let mut all = match private {
-        true => process
-            .state()
-            .space
-            .as_ref()
-            .map_or_else(Vec::new, |space| space.mounts.clone()),
-        false => published::mounts(),
+    let mut all = match &process.state().space {
+        Some(space) if private => space.seen().cloned().collect(),
+        _ => published::mounts(),
     };
     all.retain(|mount| below(&mount.name, &base).is_some_and(|rest| !rest.is_empty()));
     all.sort_by_key(|mount| mount.name.len());
@@ -206,6 +198,7 @@ fn present() -> Result<(u32, Vec<Mount>)> {
         };
         mount.name.drain(..base.len());
         if mount.file.is_some() {
+            path::grow_for(mounts.len())?;
             mounts.push(mount);
         }
     }
@@ -222,7 +215,13 @@ fn new_mounts(flags: u64) -> Result<()> {
     let cwd = process.state().cwd.clone();
     let stands = cwd.as_ref().and_then(|cwd| path::path_of(cwd).ok());
     let stands = stands.and_then(|place| path::as_seen(&place).ok());
+    let turn = match space::is_private() {
+        // (Who may not change anything there looks all the same.)
+        true => Turn::take().ok(),
+        false => None,
+    };
     let (root, mounts) = present()?;
+    drop(turn);
     let words = Request::new(&[proc::UNSHARE, flags]).call(linux_slot::PROC)?;
     children_apart(flags);
     arrive(flags)?;
@@ -233,21 +232,22 @@ fn new_mounts(flags: u64) -> Result<()> {
     Request::new(&[proc::SPACE_ROOT, number.into()])
         .pass(handle.slot())
         .call(linux_slot::PROC)?;
-    let mut made: Vec<(Vec<u8>, Arc<OpenFile>)> = alloc::vec![(Vec::new(), handle.clone())];
-    for mount in mounts {
+    let mut made: Nearest<Arc<OpenFile>> = Nearest::default();
+    made.put(Vec::new(), handle.clone());
+    for (count, mount) in mounts.into_iter().enumerate() {
         let Some(source) = &mount.file else { continue };
         let number = space::number()?;
+        path::grow_for(count)?;
         let Ok(file) = space::bind(source.slot(), bind::WITH_MOUNTS, number, 0) else {
             continue;
         };
-        let above = made.iter().filter(|(n, _)| below(&mount.name, n).is_some());
-        let Some((name, above)) = above.max_by_key(|(name, _)| name.len()) else {
+        let Some((length, above)) = made.above(&mount.name) else {
             continue;
         };
-        let rest = &mount.name[name.len()..];
-        if space::cover(above.slot(), rest, Some((number, file.slot()))).is_ok() {
+        let rest = &mount.name[length..];
+        if space::cover(above.slot(), rest, (number, file.slot())).is_ok() {
             space::name(number, &mount.name, &mount.fstype, mount.flags)?;
-            made.push((mount.name, file));
+            made.put(mount.name, file);
         }
     }
     space::enter(words[1], handle)?;
@@ -267,9 +267,11 @@ fn space_root_kind() -> Option<Vec<u8>> {
     match &state.space {
         Some(space) => space.find(base).map(|mount| mount.fstype.clone()),
         None => {
-            let all = published::mounts();
-            let holds = all.into_iter().filter(|m| below(base, &m.name).is_some());
-            holds.max_by_key(|m| m.name.len()).map(|m| m.fstype)
+            let mut all = Nearest::default();
+            for mount in published::mounts() {
+                all.put(mount.name, mount.fstype);
+            }
+            all.find(base).map(|(_, fstype)| fstype.clone())
         }
     }
 }
@@ -283,35 +285,20 @@ pub fn place_of(file: &OpenFile) -> Result<Vec<u8>> {
     Ok(place)
 }
 
+/// What is mounted at exactly this place.
 pub fn find(place: &[u8]) -> Option<Mount> {
     let state = process().state();
-    let mounts = state.space.iter().flat_map(|space| &space.mounts);
-    let mut all = mounts.filter(|mount| mount.name == place);
-    all.next().cloned()
+    state.space.as_ref()?.at(place).cloned()
 }
-
-/// MS_ flags as file servers and `proc` have them, but for what else a mount has.
-pub fn bits(flags: u64) -> u64 {
-    [
-        (1, mount::READ_ONLY),
-        (NO_SUID, mount::NO_SET_ID),
-        (4, mount::NO_DEVICES),
-        (8, mount::NO_EXECUTION),
-        (1024, mount::NO_ACCESS_TIMES),
-    ]
-    .iter()
-    .filter(|(flag, _)| flags & flag != 0)
-    .fold(0, |bits, (_, bit)| bits | bit)
-}
-
-/// MS_RDONLY, NOSUID, NODEV, NOEXEC, SILENT, NOATIME, NODIRATIME, RELATIME, STRICTATIME.
-const KNOWN: u64 = 15 | SILENT | 1024 | 2048 | 1 << 21 | 1 << 24;
-const REMOUNT: u64 = 32;
-const BIND: u64 = 4096;
 
 /// mount(2)
 pub fn mount(asked: &Asked) -> Result<u64> {
     let (target, flags) = (&asked.target, asked.flags);
+    let source = || open_file(AT_FDCWD, &asked.source, o::PATH, 0);
+    if flags & PROPAGATION == 0 && flags & MOVE != 0 {
+        return trees::go(&source()?, target);
+    }
+    let _turn = Turn::take()?;
     let place = place_of(target)?;
     if flags & PROPAGATION != 0 {
         // What is mounted in one name space is never mounted in another by itself.
@@ -321,27 +308,23 @@ pub fn mount(asked: &Asked) -> Result<u64> {
             _ => Err(EINVAL),
         };
     }
-    if flags & MOVE != 0 {
-        let source = open_file(AT_FDCWD, &asked.source, o::PATH, 0)?;
-        return trees::go(&source, target);
-    }
     if flags & REMOUNT != 0 {
-        if flags & !(KNOWN | REMOUNT | BIND | RECURSIVE) != 0 {
+        if flags & !(OF_MOUNTS | REMOUNT | BIND | RECURSIVE) != 0 {
             return Err(EINVAL);
         }
         return change(&find(&place).ok_or(EINVAL)?, bits(flags)).map(|()| 0);
     }
     if flags & BIND != 0 {
-        if flags & !(KNOWN | BIND | RECURSIVE) != 0 {
+        if flags & !(OF_MOUNTS | BIND | RECURSIVE) != 0 {
             return Err(EINVAL);
         }
-        let source = open_file(AT_FDCWD, &asked.source, o::PATH, 0)?;
+        let source = source()?;
         return bind_mount(&source, target, &place, flags & RECURSIVE != 0);
     }
-    if flags & !(KNOWN | RECURSIVE) != 0 {
+    if flags & !(OF_MOUNTS | RECURSIVE) != 0 {
         return Err(EINVAL);
     }
-    mount_new(&asked.file_system()?, target)
+    mount_fresh(&asked.file_system()?, target)
 }
 
 /// A mount has these flags from now on (bits of `mounts::mount`).
@@ -354,8 +337,9 @@ pub fn change(mount: &Mount, bits: u64) -> Result<()> {
 
 /// fsconfig(2): of a mount these MS_ flags change; options of what there is of each cannot.
 pub fn reconfigure(number: u32, flags: u64, mask: u64, options: &[u8]) -> Result<u64> {
+    let _turn = Turn::take()?;
     let mount = trees::numbered(number).ok_or(EINVAL)?;
-    if !options.is_empty() || flags & !KNOWN != 0 {
+    if !options.is_empty() || flags & !OF_MOUNTS != 0 {
         return Err(EINVAL);
     }
     let bits = mount.flags & !bits(mask) | bits(flags & mask);
@@ -364,14 +348,27 @@ pub fn reconfigure(number: u32, flags: u64, mask: u64, options: &[u8]) -> Result
 
 /// A new file system at a place.
 pub fn mount_new(new: &FileSystem, target: &OpenFile) -> Result<u64> {
+    let _turn = Turn::take()?;
+    mount_fresh(new, target)
+}
+
+fn mount_fresh(new: &FileSystem, target: &OpenFile) -> Result<u64> {
     mounts::must_be_directory(target)?;
-    let fresh = fresh(new)?;
-    add(&fresh, &place_of(target)?)
+    settle(&[(Vec::new(), fresh(new)?)], &place_of(target)?)
+}
+
+/// These mounts, of which none has a place, lie from this place on: the first one there, the others in it.
+fn settle(made: &[(Vec<u8>, Fresh)], place: &[u8]) -> Result<u64> {
+    let (_, first) = made.first().ok_or(EINVAL)?;
+    let called = made.iter().map(|(name, new)| new.called(name));
+    let called: Vec<Mount> = called.collect();
+    trees::join(made)?;
+    trees::settle(&called, first.number, &first.file, place)
 }
 
 /// Could a new file system be mounted in this name space? What can be said before it is made: the mode of its root.
 pub fn checked(new: &FileSystem) -> Result<u64> {
-    if new.flags & !(KNOWN | RECURSIVE) != 0 {
+    if new.flags & !(OF_MOUNTS | RECURSIVE) != 0 {
         return Err(EINVAL);
     }
     match new.kind {
@@ -414,13 +411,26 @@ pub struct Fresh {
     pub flags: u64,
 }
 
+impl Fresh {
+    /// What it will be called.
+    pub fn called(&self, name: &[u8]) -> Mount {
+        Mount {
+            number: self.number,
+            name: name.to_vec(),
+            fstype: self.fstype.clone(),
+            flags: self.flags,
+            file: None,
+        }
+    }
+}
+
 /// The folder of pseudo-terminals, where the process sees it.
 fn pts() -> Result<Vec<u8>> {
     let dev = {
         let state = process().state();
-        let mounts = state.space.iter().flat_map(|space| &space.mounts);
-        let dev = mounts.filter(|mount| mount.fstype == b"devtmpfs");
-        dev.map(|mount| mount.name.clone()).next().ok_or(EPERM)?
+        let mounts = state.space.iter().flat_map(|space| space.seen());
+        let mut dev = mounts.filter(|mount| mount.fstype == b"devtmpfs");
+        dev.next().ok_or(EPERM)?.name.clone()
     };
     path::as_seen(&[&dev, &b"/pts"[..]].concat())
 }
@@ -443,7 +453,7 @@ fn tree_mode(data: &[u8]) -> Result<u64> {
 fn like(fstype: &[u8]) -> Result<Arc<OpenFile>> {
     let numbers: Vec<u32> = {
         let state = process().state();
-        let mounts = state.space.iter().flat_map(|space| &space.mounts);
+        let mounts = state.space.iter().flat_map(|space| space.seen());
         let its = mounts.filter(|mount| mount.fstype == fstype);
         its.map(|mount| mount.number).collect()
     };
@@ -470,7 +480,11 @@ pub fn open_place(
 ) -> Result<Arc<OpenFile>> {
     match open() {
         Err(ENOENT | EINVAL) if space::is_private() && !name.is_empty() => {
-            let _ = clear(dirfd, name);
+            let turn = Turn::take();
+            if turn.is_ok() {
+                let _ = clear(dirfd, name);
+            }
+            drop(turn);
             open()
         }
         opened => opened,
@@ -485,41 +499,31 @@ fn clear(dirfd: i32, name: &[u8]) -> Result<()> {
         None => (&b"."[..], name),
     };
     let folder = open_directory(dirfd, above)?;
-    path::make_room()?;
-    let request = Request::new(&[cairn_idl::fs::MOUNTED]).out(name).brings(1);
-    match request.call(folder.slot()) {
-        Ok(words) => match trees::numbered(trees::root_of(&space::handle(&words))?) {
-            Some(_) => Ok(()),
-            None => space::cover(folder.slot(), name, None),
-        },
-        Err(EINVAL) => {
-            let place = [&place_of(&folder)?, &b"/"[..], name].concat();
-            let number = find(&place).ok_or(ENOENT)?.number;
-            let words = [proc::SPACE_UNMOUNT, number.into()];
-            Request::new(&words).call(linux_slot::PROC)?;
-            space::is_private();
-            Ok(())
+    let place = [&place_of(&folder)?, &b"/"[..], name].concat();
+    // (Nobody changes anything meanwhile: what lies there and what is called so belong together.)
+    loop {
+        let lies = match space::mounted(folder.slot(), name) {
+            Ok((number, _)) => number,
+            Err(EINVAL) => 0,
+            Err(errno) => return Err(errno),
+        };
+        let called = find(&place).map_or(0, |mount| mount.number);
+        if lies == called {
+            return Ok(());
         }
-        Err(errno) => Err(errno),
+        match numbered_at(lies, &place) {
+            // Something hides it that does not lie there.
+            true => space::forget(called)?,
+            false if lies == 0 => space::forget(called)?,
+            false => space::uncover(folder.slot(), name, lies)?,
+        }
+        space::is_private();
     }
 }
 
-/// A mount's handle at its place.
-pub fn add(new: &Fresh, place: &[u8]) -> Result<u64> {
-    if place.is_empty() {
-        return Err(EBUSY);
-    }
-    let (folder, name) = folder_of(place)?;
-    let (number, file) = (new.number, &new.file);
-    space::cover(folder.slot(), &name, Some((number, file.slot())))?;
-    if let Err(errno) = space::name(number, place, &new.fstype, new.flags) {
-        let _ = space::cover(folder.slot(), &name, None);
-        return Err(errno);
-    }
-    if space::is_private() {
-        space::keep(number, file);
-    }
-    Ok(0)
+/// The mount with this number is called so, whether something hides it or not.
+fn numbered_at(number: u32, place: &[u8]) -> bool {
+    trees::numbered(number).is_some_and(|mount| mount.name == place)
 }
 
 fn bind_mount(source: &OpenFile, target: &OpenFile, place: &[u8], all: bool) -> Result<u64> {
@@ -528,10 +532,7 @@ fn bind_mount(source: &OpenFile, target: &OpenFile, place: &[u8], all: bool) -> 
         return Err(ENOTDIR);
     }
     // What lies below the place itself is not mounted in itself.
-    for (rest, copy) in copies(source, all, Some(place))? {
-        add(&copy, &[place, &rest].concat())?;
-    }
-    Ok(0)
+    settle(&copies(source, all, Some(place))?, place)
 }
 
 /// Mounts of a file or folder and, if `all`, of what is mounted below it but not below `without`; with what they are called below the first one.
@@ -541,15 +542,15 @@ pub fn copies(
     without: Option<&[u8]>,
 ) -> Result<Vec<(Vec<u8>, Fresh)>> {
     let from = place_of(source)?;
-    let (fstype, flags, mut below_it) = {
+    let within = |mount: &Mount| without.is_some_and(|place| below(&mount.name, place).is_some());
+    let (fstype, flags, inner) = {
         let state = process().state();
         let space = state.space.as_ref().ok_or(EINVAL)?;
         let holds = space.find(&from).ok_or(EINVAL)?;
-        let inner = |m: &&Mount| below(&m.name, &from).is_some_and(|rest| !rest.is_empty());
-        let inner: Vec<Mount> = space.mounts.iter().filter(inner).cloned().collect();
+        let inner = space.below(&from).filter(|mount| all && !within(mount));
+        let inner: Vec<Mount> = inner.cloned().collect();
         (holds.fstype.clone(), holds.flags, inner)
     };
-    below_it.sort_by_key(|mount| mount.name.len());
     let how = if all { bind::WITH_MOUNTS } else { 0 };
     let copy = |slot: u32, fstype: &[u8], flags: u64| {
         let number = space::number()?;
@@ -561,9 +562,9 @@ pub fn copies(
         })
     };
     let mut made = alloc::vec![(Vec::new(), copy(source.slot(), &fstype, flags)?)];
-    let within = |mount: &Mount| without.is_some_and(|place| below(&mount.name, place).is_some());
-    for mount in below_it.into_iter().filter(|m| all && !within(m)) {
+    for mount in inner {
         let source = space::reach(mount.number)?;
+        path::grow_for(made.len())?;
         let rest = mount.name[from.len()..].to_vec();
         made.push((rest, copy(source.slot(), &mount.fstype, mount.flags)?));
     }
@@ -572,6 +573,7 @@ pub fn copies(
 
 /// umount2(2)
 pub fn unmount(target: Arc<OpenFile>, flags: u64) -> Result<u64> {
+    let _turn = Turn::take()?;
     let place = match place_of(&target) {
         // It has been taken from all names already (pivot_root of a root on itself).
         Err(ENOENT) if flags & DETACH != 0 => return Ok(0),
@@ -587,16 +589,17 @@ pub fn unmount(target: Arc<OpenFile>, flags: u64) -> Result<u64> {
     }
     let is_above = {
         let state = process().state();
-        let mut mounts = state.space.iter().flat_map(|space| &space.mounts);
-        mounts.any(|m| m.number != mount.number && below(&m.name, &place).is_some())
+        let space = state.space.as_ref().ok_or(EINVAL)?;
+        let mut below = space.below(&place);
+        below.next().is_some()
     };
     if is_above && flags & DETACH == 0 {
         return Err(EBUSY);
     }
     drop(target);
     let (folder, name) = folder_of(&place)?;
-    space::cover(folder.slot(), &name, None)?;
-    Request::new(&[proc::SPACE_UNMOUNT, mount.number.into()]).call(linux_slot::PROC)?;
+    space::uncover(folder.slot(), &name, mount.number)?;
+    space::forget(mount.number)?;
     space::is_private();
     Ok(0)
 }
@@ -613,6 +616,7 @@ pub fn pivot_root(f: &mut Frame) -> Result<u64> {
     if !space::is_private() || !space::at_root() {
         return Err(EINVAL);
     }
+    let _turn = Turn::take()?;
     let (new_place, old_place) = (place_of(&new)?, place_of(&old)?);
     let mount = find(&new_place).ok_or(EINVAL)?;
     let on_root = {
@@ -641,14 +645,25 @@ pub fn pivot_root(f: &mut Frame) -> Result<u64> {
         }
     };
     let (folder, name) = folder_of(&new_place)?;
-    space::cover(folder.slot(), &name, None)?;
     if let Some((folder, name)) = &covered {
-        space::cover(folder.slot(), name, Some((number, root.slot())))?;
+        space::cover(folder.slot(), name, (number, root.slot()))?;
     }
-    Request::new(&[proc::SPACE_ROOT, mount.number.into()])
-        .out(rest)
-        .pass(handle.slot())
-        .call(linux_slot::PROC)?;
+    // Whatever fails, all is as it was.
+    let uncovered = space::uncover(folder.slot(), &name, mount.number);
+    let turned = uncovered.and_then(|()| {
+        let request = Request::new(&[proc::SPACE_ROOT, mount.number.into()]);
+        let turned = request.out(rest).pass(handle.slot());
+        turned.call(linux_slot::PROC).inspect_err(|_| {
+            let new = (mount.number, handle.slot());
+            let _ = space::cover(folder.slot(), &name, new);
+        })
+    });
+    if let Err(errno) = turned {
+        if let Some((folder, name)) = &covered {
+            let _ = space::uncover(folder.slot(), name, number);
+        }
+        return Err(errno);
+    }
     space::is_private();
     if rest.is_empty() {
         space::stack();

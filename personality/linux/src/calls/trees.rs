@@ -12,17 +12,23 @@ use super::mounts::{self, must_be_directory, privileged};
 use super::open::{descriptor, open_from, open_rooted, zero_beyond};
 use super::spaces::{self, Fresh};
 use crate::descriptors::{event_kind, OpenFile};
-use crate::errno::{Result, E2BIG, EBADF, EINVAL, ELOOP, ENAMETOOLONG, ENOENT, ENOMEM};
+use crate::errno::{
+    Result, E2BIG, EBADF, EBUSY, EINVAL, ELOOP, ENAMETOOLONG, ENOENT, ENOMEM, ERANGE,
+};
 use crate::machine::area::{process, Frame};
 use crate::machine::request::Request;
 use crate::machine::user::{self, UserString};
-use crate::path::{self, make_room};
-use crate::space::{self, below, Mount};
+use crate::mount_flags::{
+    self, NO_ACCESS_TIMES, NO_DIRECTORY_TIMES, NO_SYMLINKS, PROPAGATION, RELATIVE_TIMES, SHARED,
+    STRICT_TIMES, TIMES,
+};
+use crate::nearest::Nearest;
+use crate::path;
+use crate::space::{self, Mount, Turn};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use cairn_abi::layout::{linux_slot, PAGE};
-use cairn_idl::fs::{self, at, o, s, MOUNT_TEXT_MAX};
-use cairn_idl::proc;
+use cairn_abi::layout::PAGE;
+use cairn_idl::fs::{self, at, o, s, Prefix, TextUse, MOUNT_TEXT_MAX};
 
 /// OPEN_TREE_CLONE; OPEN_TREE_CLOEXEC is O_CLOEXEC.
 const CLONE: u64 = 1;
@@ -68,55 +74,79 @@ fn copy(source: &Arc<OpenFile>, all: bool) -> Result<Arc<OpenFile>> {
         }
         return Ok(file);
     }
-    match spaces::copies(source, all, None) {
+    let turn = Turn::take()?;
+    let made = match spaces::copies(source, all, None) {
         // It lies in no mount that has a place here.
-        Err(ENOENT) => Err(EINVAL),
-        made => without_place(&made?),
-    }
+        Err(ENOENT) => return Err(EINVAL),
+        made => made?,
+    };
+    drop(turn);
+    without_place(&made)
 }
 
 /// The first of these mounts as a descriptor has it, with the others in it, by what they are called below it.
 pub fn without_place(made: &[(Vec<u8>, Fresh)]) -> Result<Arc<OpenFile>> {
-    let ((_, first), inner) = made.split_first().ok_or(EINVAL)?;
+    let (_, first) = made.first().ok_or(EINVAL)?;
     let mut text = Vec::new();
+    let bytes = made.len() * size_of::<Prefix>();
+    text.try_reserve_exact(bytes).map_err(|_| ENOMEM)?;
     for (name, new) in made {
-        let mount = Mount {
-            number: new.number,
-            name: name.clone(),
-            fstype: new.fstype.clone(),
-            flags: new.flags,
-            file: None,
-        };
-        text.extend_from_slice(&mount.entry()?);
+        text.extend_from_slice(&new.called(name).entry()?);
     }
-    for (name, new) in inner {
-        let above = made.iter().filter(|(above, _)| above != name);
-        let above = above.filter(|(above, _)| below(name, above).is_some());
-        let (at, above) = above.max_by_key(|(above, _)| above.len()).ok_or(EINVAL)?;
-        let place = (new.number, new.file.slot());
-        space::cover(above.file.slot(), &name[at.len()..], Some(place))?;
-    }
+    join(made)?;
     put_text(&first.file, &text)?;
     Ok(first.file.clone())
 }
 
+/// The others are mounted in the first one, each in the one above.
+pub fn join(made: &[(Vec<u8>, Fresh)]) -> Result<()> {
+    let mut all = Nearest::default();
+    for (name, new) in made {
+        if let Some((length, slot)) = all.above(name) {
+            let place = (new.number, new.file.slot());
+            space::cover(*slot, &name[length..], place)?;
+        }
+        all.put(name.clone(), new.file.slot());
+    }
+    Ok(())
+}
+
 fn put_text(file: &OpenFile, text: &[u8]) -> Result<()> {
-    let request = Request::new(&[fs::MOUNT_TEXT, 1]).out(text);
+    let words = [fs::MOUNT_TEXT, TextUse::Set.word()];
+    let request = Request::new(&words).out(text);
     request.call(file.slot()).map(|_| ())
 }
 
-/// What a mount and those in it will be called; EINVAL: it has a place, or had one.
-fn text_of(file: &OpenFile) -> Result<Vec<Mount>> {
+/// The text of a mount that has no place yet, and its flags; with TAKE it has none any more. Empty: it has a place, or had one.
+fn text(file: &OpenFile, what: TextUse) -> Result<(Vec<u8>, u64)> {
     let mut bytes = Vec::new();
-    let room = bytes.try_reserve_exact(MOUNT_TEXT_MAX);
-    room.map_err(|_| ENOMEM)?;
-    bytes.resize(MOUNT_TEXT_MAX, 0);
-    let request = Request::new(&[fs::MOUNT_TEXT, 0]).input(&mut bytes);
-    let [length, flags, ..] = request.call(file.slot())?;
-    bytes.truncate(length.min(MOUNT_TEXT_MAX as u64) as usize);
-    let mut mounts = space::entries(&bytes);
+    loop {
+        let words = [fs::MOUNT_TEXT, TextUse::Get.word()];
+        let [length, ..] = Request::new(&words).call(file.slot())?;
+        let room = length.min(MOUNT_TEXT_MAX as u64) as usize;
+        bytes.try_reserve_exact(room).map_err(|_| ENOMEM)?;
+        bytes.resize(room, 0);
+        if room == 0 {
+            return Ok((bytes, 0));
+        }
+        let request = Request::new(&[fs::MOUNT_TEXT, what.word()]);
+        match request.input(&mut bytes).call(file.slot()) {
+            Ok([length, flags, ..]) => {
+                bytes.truncate(length.min(room as u64) as usize);
+                return Ok((bytes, flags));
+            }
+            // It has become longer.
+            Err(ERANGE) => bytes.clear(),
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+/// What a mount and those in it will be called; EINVAL: it has a place, or had one.
+fn told_by((bytes, flags): &(Vec<u8>, u64)) -> Result<Vec<Mount>> {
+    let mut mounts = space::entries(bytes);
     // Of its own flags the server knows best.
-    mounts.first_mut().ok_or(EINVAL)?.flags = flags;
+    mounts.first_mut().ok_or(EINVAL)?.flags = *flags;
     Ok(mounts)
 }
 
@@ -193,6 +223,7 @@ pub fn go(from: &Arc<OpenFile>, to: &OpenFile) -> Result<u64> {
     if !space::is_private() {
         return Err(EINVAL);
     }
+    let _turn = Turn::take()?;
     let number = root_of(from)?;
     let place = spaces::place_of(to);
     let place = place.map_err(|errno| if errno == ENOENT { EINVAL } else { errno })?;
@@ -201,64 +232,78 @@ pub fn go(from: &Arc<OpenFile>, to: &OpenFile) -> Result<u64> {
         return Err(EINVAL);
     }
     match numbered(number) {
-        Some(mount) => shift(&mount, &place),
+        Some(mount) => shift(&mount, from, &place),
         None => attach(from, number, &place),
     }
 }
 
-/// From its place to another one.
-fn shift(mount: &Mount, place: &[u8]) -> Result<u64> {
+/// From its place to another one. Whatever fails, all is as it was; what has begun and does not end leaves it at both places, and no name that leads nowhere.
+fn shift(mount: &Mount, file: &OpenFile, place: &[u8]) -> Result<u64> {
     if mount.name.is_empty() {
         return Err(EINVAL);
     }
-    if below(place, &mount.name).is_some() {
+    if place.is_empty() {
         return Err(ELOOP);
     }
-    let file = space::reach(mount.number)?;
+    let number = mount.number;
     let (old, old_name) = spaces::folder_of(&mount.name)?;
     let (new, new_name) = spaces::folder_of(place)?;
-    let handle = (mount.number, file.slot());
-    space::cover(new.slot(), &new_name, Some(handle))?;
-    // Named first: who is killed between leaves it at both places, and no name that leads nowhere.
-    let gone = space::name(mount.number, place, b"", 0).and_then(|()| {
-        space::cover(old.slot(), &old_name, None).inspect_err(|_| {
-            let _ = space::name(mount.number, &mount.name, b"", 0);
+    space::name(number, place, b"", 0)?;
+    let covered = space::cover(new.slot(), &new_name, (number, file.slot()));
+    let gone = covered.and_then(|()| {
+        // (It may be one that stays where it is.)
+        space::uncover(old.slot(), &old_name, number).inspect_err(|_| {
+            let _ = space::uncover(new.slot(), &new_name, number);
         })
     });
     if let Err(errno) = gone {
-        let _ = space::cover(new.slot(), &new_name, None);
+        let _ = space::name(number, &mount.name, b"", 0);
         return Err(errno);
     }
     space::is_private();
     Ok(0)
 }
 
-/// To its first place, with the mounts in it.
+/// To its first place, with the mounts in it. Of two who do it at a time one has its text.
 fn attach(file: &Arc<OpenFile>, number: u32, place: &[u8]) -> Result<u64> {
-    let mounts = text_of(file)?;
-    let (first, inner) = mounts.split_first().ok_or(EINVAL)?;
+    let fits = told_by(&text(file, TextUse::Get)?)?;
     let long = |mount: &Mount| place.len() + mount.name.len() > NAME_MOST;
-    if mounts.iter().any(long) {
+    if fits.iter().any(long) {
         return Err(ENAMETOOLONG);
     }
-    let new = Fresh {
-        number,
-        file: file.clone(),
-        fstype: first.fstype.clone(),
-        flags: first.flags,
-    };
-    spaces::add(&new, place)?;
-    let named = inner.iter().try_for_each(|mount| {
+    let taken = text(file, TextUse::Take)?;
+    let mounts = told_by(&taken)?;
+    let settled = settle(&mounts, number, file, place);
+    if settled.is_err() {
+        let _ = put_text(file, &taken.0);
+    }
+    settled
+}
+
+/// A mount that has no place, and those in it, have names from this place on; and it lies there. Whatever fails, it has no place.
+pub fn settle(mounts: &[Mount], number: u32, file: &Arc<OpenFile>, place: &[u8]) -> Result<u64> {
+    if place.is_empty() {
+        return Err(EBUSY);
+    }
+    let (folder, folder_name) = spaces::folder_of(place)?;
+    let (first, inner) = mounts.split_first().ok_or(EINVAL)?;
+    let called = |number, mount: &Mount| {
         let name = [place, &mount.name].concat();
-        space::name(mount.number, &name, &mount.fstype, mount.flags)
-    });
-    if let Err(errno) = named.and_then(|()| put_text(file, b"")) {
-        let (folder, name) = spaces::folder_of(place)?;
-        let _ = space::cover(folder.slot(), &name, None);
-        let _ = Request::new(&[proc::SPACE_UNMOUNT, number.into()]).call(linux_slot::PROC);
+        space::name(number, &name, &mount.fstype, mount.flags)
+    };
+    called(number, first)?;
+    let named = inner
+        .iter()
+        .try_for_each(|mount| called(mount.number, mount));
+    let here = (number, file.slot());
+    let lies = named.and_then(|()| space::cover(folder.slot(), &folder_name, here));
+    if let Err(errno) = lies {
+        let _ = space::forget(number);
         return Err(errno);
     }
-    space::is_private();
+    if space::is_private() {
+        space::keep(number, file);
+    }
     Ok(0)
 }
 
@@ -273,13 +318,6 @@ mod attr {
     pub const NO_SYMLINKS: u64 = 0x20_0000;
     pub const ALL: u64 = PLAIN | TIMES | NO_DIRECTORY_TIMES | NO_SYMLINKS;
 }
-/// MS_NOSYMFOLLOW, which nothing keeps; MS_NOATIME, MS_NODIRATIME, MS_RELATIME, MS_STRICTATIME.
-const NO_SYMLINKS: u64 = 256;
-const NO_ACCESS_TIMES: u64 = 1024;
-const NO_DIRECTORY_TIMES: u64 = 2048;
-const RELATIVE_TIMES: u64 = 1 << 21;
-const STRICT_TIMES: u64 = 1 << 24;
-
 /// The MS_ flags of MOUNT_ATTR_ ones, of which one kind of times is asked for.
 pub fn flags_of(attributes: u64) -> Result<u64> {
     if attributes & !attr::ALL != 0 {
@@ -316,8 +354,6 @@ pub struct Change {
 impl Change {
     /// `struct mount_attr`: set, clear, propagation, and the user name space of an id-mapped mount.
     fn of([set, clear, propagation, _]: [u64; 4]) -> Result<Change> {
-        /// MS_UNBINDABLE, MS_PRIVATE, MS_SLAVE, MS_SHARED.
-        const PROPAGATION: u64 = 15 << 17;
         let known = attr::ALL | attr::IDMAP;
         let kinds = propagation.count_ones();
         if propagation & !PROPAGATION != 0 || kinds > 1 || (set | clear) & !known != 0 {
@@ -327,7 +363,7 @@ impl Change {
             (0, 0) => [0, 0],
             (_, attr::TIMES) => {
                 let times = flags_of(set & attr::TIMES)?;
-                [times, NO_ACCESS_TIMES | RELATIVE_TIMES | STRICT_TIMES]
+                [times, TIMES]
             }
             _ => return Err(EINVAL),
         };
@@ -339,7 +375,7 @@ impl Change {
 
     /// Bits of `mounts::mount` as they are after it.
     fn after(&self, bits: u64) -> u64 {
-        bits & !spaces::bits(self.clear) | spaces::bits(self.set)
+        bits & !mount_flags::bits(self.clear) | mount_flags::bits(self.set)
     }
 
     /// MS_ flags.
@@ -351,7 +387,6 @@ impl Change {
 pub fn mount_setattr(f: &mut Frame) -> Result<u64> {
     const KNOWN: u64 = at::SYMLINK_NOFOLLOW | at::EMPTY_PATH | NO_AUTOMOUNT | RECURSIVE;
     const SIZE: u64 = 32;
-    const SHARED: u64 = 1 << 20;
     let (flags, size) = (f.arg(2) & 0xffff_ffff, f.arg(4));
     if flags & !KNOWN != 0 {
         return Err(EINVAL);
@@ -392,6 +427,7 @@ pub fn mount_setattr(f: &mut Frame) -> Result<u64> {
     if !space::is_private() {
         return change_first(&file, &change).map(|()| 0);
     }
+    let _turn = Turn::take()?;
     let number = root_of(&file)?;
     let all = flags & RECURSIVE != 0;
     match numbered(number) {
@@ -434,13 +470,15 @@ fn change_first(file: &OpenFile, change: &Change) -> Result<()> {
 
 /// A mount of the name space and, if `all`, those below it. If one cannot be changed none is.
 fn change_placed(mount: &Mount, all: bool, change: &Change) -> Result<()> {
-    let mounts: Vec<Mount> = {
+    let mut mounts = alloc::vec![mount.clone()];
+    if all {
         let state = process().state();
-        let mounts = state.space.iter().flat_map(|space| &space.mounts);
-        let its =
-            |m: &&Mount| m.number == mount.number || all && below(&m.name, &mount.name).is_some();
-        mounts.filter(its).cloned().collect()
-    };
+        let space = state.space.as_ref().ok_or(EINVAL)?;
+        let is_seen = space
+            .at(&mount.name)
+            .is_some_and(|m| m.number == mount.number);
+        mounts.extend(space.below(&mount.name).filter(|_| is_seen).cloned());
+    }
     for (at, mount) in mounts.iter().enumerate() {
         if let Err(errno) = spaces::change(mount, change.after(mount.flags)) {
             for mount in &mounts[..at] {
@@ -455,35 +493,38 @@ fn change_placed(mount: &Mount, all: bool, change: &Change) -> Result<()> {
 
 /// The same of mounts that have no place.
 fn change_unplaced(file: &Arc<OpenFile>, all: bool, change: &Change) -> Result<()> {
-    let mut mounts = text_of(file)?;
+    let told = text(file, TextUse::Get)?;
+    let mut mounts = told_by(&told)?;
     if !all {
         mounts.truncate(1);
     }
-    let mut handles: Vec<(Vec<u8>, Arc<OpenFile>)> = alloc::vec![(Vec::new(), file.clone())];
+    let mut above: Nearest<Arc<OpenFile>> = Nearest::default();
+    above.put(Vec::new(), file.clone());
+    let mut handles = alloc::vec![file.clone()];
     for mount in &mounts[1..] {
-        let above = handles
-            .iter()
-            .filter(|(at, _)| below(&mount.name, at).is_some());
-        let (at, above) = above.max_by_key(|(at, _)| at.len()).ok_or(EINVAL)?;
-        make_room()?;
-        let request = Request::new(&[fs::MOUNTED]).out(&mount.name[at.len()..]);
-        let words = request.brings(1).call(above.slot())?;
-        handles.push((mount.name.clone(), space::handle(&words)));
+        let (length, slot) = match above.above(&mount.name) {
+            Some((length, file)) => (length, file.slot()),
+            None => return Err(EINVAL),
+        };
+        let (_, file) = space::mounted(slot, &mount.name[length..])?;
+        path::grow_for(handles.len())?;
+        above.put(mount.name.clone(), file.clone());
+        handles.push(file);
     }
     let bound = |bits: u64, file: &OpenFile| {
         let request = Request::new(&[fs::BOUND, bits]);
         request.call(file.slot()).map(|_| ())
     };
     for (at, mount) in mounts.iter().enumerate() {
-        if let Err(errno) = bound(change.after(mount.flags), &handles[at].1) {
-            for (mount, (_, file)) in mounts[..at].iter().zip(&handles) {
+        if let Err(errno) = bound(change.after(mount.flags), &handles[at]) {
+            for (mount, file) in mounts[..at].iter().zip(&handles) {
                 let _ = bound(mount.flags, file);
             }
             return Err(errno);
         }
     }
     let mut text = Vec::new();
-    for mut mount in text_of(file)? {
+    for mut mount in told_by(&told)? {
         if mounts.iter().any(|changed| changed.number == mount.number) {
             mount.flags = change.after(mount.flags);
         }
