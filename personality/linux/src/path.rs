@@ -55,9 +55,9 @@ pub fn redirect(result: Result<()>, words: &[u64; 8], answer: &mut Answer) -> Re
         fs::redirect_kind::TARGET => REDIRECT,
         fs::redirect_kind::PLACE => PLACE,
         _ => {
-            let place = space::leads(words[3], answer.as_bytes())?;
-            answer.set(&place);
-            PLACE
+            let (kind, name) = space::leads(words[3], answer.as_bytes())?;
+            answer.set(&name);
+            kind
         }
     })
 }
@@ -292,13 +292,17 @@ fn own_in_space(name: &[u8]) -> Option<Own<'_>> {
     }
 }
 
-/// Where a redirect leads: an absolute name, an open file of another process, or a name with a scheme.
+/// Where a redirect leads: an absolute name, an open file of another process, into a mount that others hide, or a name with a scheme.
 fn onward(name: &[u8]) -> Result<Start<'_>> {
     match name.first() {
         Some(b'/') => absolute(name),
         Some(0) => {
             let (file, rest) = others::behind(name)?;
             Ok(at_file(file, rest))
+        }
+        Some(&space::INTO) => {
+            let (number, rest) = name[1..].split_first_chunk().ok_or(ENOENT)?;
+            Ok(at_file(space::reach(u32::from_le_bytes(*number))?, rest))
         }
         _ => by_prefix(name, name),
     }

@@ -3,17 +3,18 @@
 //! Names begin at a handle of the root ([`crate::process::Root`]); file servers see to what is mounted below (`fs::BIND`), and say by a mount's number where a name goes on. The table here gives the number its name.
 
 use crate::descriptors::{self, OpenFile};
-use crate::errno::{Result, EFAULT, EINVAL, ENAMETOOLONG, ENOENT, ENOMEM, ETIMEDOUT};
+use crate::errno::{Errno, Result, EFAULT, EINVAL, ENAMETOOLONG, ENOENT, ENOMEM, ETIMEDOUT};
 use crate::machine::area::process;
+use crate::machine::buffer::Buffer;
 use crate::machine::published;
 use crate::machine::request::Request;
 use crate::nearest::{below, Nearest};
-use crate::path::{make_room, path_of};
+use crate::path::{make_room, path_of, PLACE, REDIRECT};
 use crate::process::Root;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use cairn_abi::layout::linux_slot;
-use cairn_idl::fs::{self, Prefix, PrefixTable, PREFIX_SERIAL_SHIFT, SPACE_MOUNTS_MOST};
+use cairn_idl::fs::{self, Prefix, PrefixTable, PATH_MAX, PREFIX_SERIAL_SHIFT, SPACE_MOUNTS_MOST};
 use cairn_idl::{mounts, proc};
 use core::sync::atomic::Ordering;
 
@@ -101,6 +102,8 @@ pub struct Space {
 #[derive(Debug, Default)]
 struct Mounts {
     all: Vec<Mount>,
+    /// How each is tied to others.
+    ties: Vec<Ties>,
     /// Where each stands, in order of their numbers.
     by_number: Vec<(u32, u32)>,
     /// Where those stand that are seen.
@@ -109,10 +112,29 @@ struct Mounts {
     held: u32,
 }
 
+#[derive(Clone, Copy, Debug, Default)]
+struct Ties {
+    /// The mount that its place is in.
+    above: Option<u32>,
+    /// The mount that lies on its root.
+    on_root: Option<u32>,
+    /// How many lie in it.
+    inside: u32,
+}
+
 impl Mounts {
     fn of(all: Vec<Mount>) -> Mounts {
-        let mut seen = Nearest::default();
+        let mut seen: Nearest<u32> = Nearest::default();
+        let mut ties = alloc::vec![Ties::default(); all.len()];
         for (at, mount) in (0..).zip(&all) {
+            if let Some((length, above)) = seen.find(&mount.name) {
+                ties[at as usize].above = Some(*above);
+                let above = &mut ties[*above as usize];
+                above.inside += 1;
+                if length == mount.name.len() {
+                    above.on_root = Some(at);
+                }
+            }
             seen.put(mount.name.clone(), at);
         }
         let numbers = all.iter().map(|mount| mount.number);
@@ -121,6 +143,7 @@ impl Mounts {
         let held = all.iter().filter(|mount| mount.file.is_some()).count();
         Mounts {
             all,
+            ties,
             by_number,
             seen,
             held: held as u32,
@@ -161,6 +184,38 @@ impl Space {
     pub fn at(&self, place: &[u8]) -> Option<&Mount> {
         let at = self.mounts.seen.at(place)?;
         self.mounts.all.get(*at as usize)
+    }
+
+    fn ties(&self, number: u32) -> Ties {
+        let at = self.mounts.numbered(number);
+        at.map_or(Ties::default(), |at| self.mounts.ties[at])
+    }
+
+    /// The mount that a mount's place is in.
+    pub fn above(&self, number: u32) -> Option<&Mount> {
+        let at = self.ties(number).above?;
+        self.mounts.all.get(at as usize)
+    }
+
+    /// Something is mounted in it.
+    pub fn is_above(&self, number: u32) -> bool {
+        self.ties(number).inside != 0
+    }
+
+    /// The mount that lies on this one's root, or on that one's and so on; itself, if there is none.
+    pub fn topmost(&self, number: u32) -> Option<&Mount> {
+        let mut at = self.mounts.numbered(number)?;
+        while let Some(next) = self.mounts.ties[at].on_root {
+            at = next as usize;
+        }
+        self.mounts.all.get(at)
+    }
+
+    /// Nothing hides it, but what lies on its root.
+    pub fn shows(&self, number: u32) -> bool {
+        let top = self.topmost(number);
+        let seen = |top: &&Mount| self.at(&top.name).is_some_and(|m| m.number == top.number);
+        top.filter(seen).is_some()
     }
 
     /// What is seen below a place, in order of the names.
@@ -398,49 +453,123 @@ pub fn take_stacked() -> bool {
     space.is_some_and(|space| core::mem::take(&mut space.stacked))
 }
 
-/// A handle of a mount: the one that the process has, or it asks for one in the folder above.
-pub fn reach(number: u32) -> Result<Arc<OpenFile>> {
-    let process = process();
-    let state = process.state();
+/// Where the handle of a mount comes from.
+enum Source {
+    /// The process has it.
+    Own(Arc<OpenFile>),
+    /// This name in the process's root; in another mount.
+    Root(Arc<OpenFile>, Vec<u8>),
+    Mount(u32, Vec<u8>),
+}
+
+/// Where a mount lies: `own`, if the process has a handle of it already.
+fn source(number: u32, own: bool) -> Result<Source> {
+    let state = process().state();
     let (Some(space), Some(root)) = (&state.space, &state.root) else {
         return Err(ENOENT);
     };
     let mount = space.numbered(number).ok_or(ENOENT)?;
-    if let Some(file) = &mount.file {
-        return Ok(file.clone());
+    if let Some(file) = mount.file.as_ref().filter(|_| own) {
+        return Ok(Source::Own(file.clone()));
     }
-    let name = mount.name.clone();
-    let inside = below(&name, &root.name).is_some();
-    if !inside || name.len() <= root.name.len() {
-        // The root itself, or what lies above it.
-        return match mount.number == space.root && space.at_root {
-            true => Ok(root.directory.clone()),
-            false => Err(ENOENT),
-        };
+    if own && number == space.root && space.at_root {
+        return Ok(Source::Own(root.directory.clone()));
     }
-    let seen = space.at(&name).map(|mount| mount.number);
-    if seen != Some(number) {
-        return Err(ENOENT);
+    let name = &mount.name;
+    let above = space.above(number).ok_or(ENOENT)?;
+    let in_root = above.name.len() <= root.name.len() && name.len() > root.name.len();
+    match below(name, &root.name) {
+        None => Err(ENOENT),
+        Some(rest) if in_root => Ok(Source::Root(root.directory.clone(), rest.to_vec())),
+        // The process's root itself, or what lies above it.
+        Some(_) if above.name.len() < root.name.len() => Err(ENOENT),
+        Some(_) => Ok(Source::Mount(
+            above.number,
+            name[above.name.len()..].to_vec(),
+        )),
     }
-    let (folder, _) = split(&name)?;
-    let above = space.find(folder).ok_or(ENOENT)?;
-    let (start, length) = match above.name.len() <= root.name.len() {
-        true => (Some(root.directory.clone()), root.name.len()),
-        false => (None, above.name.len()),
+}
+
+/// A handle of a mount: the one that the process has, or it asks for one where the mount lies, and so on.
+pub fn reach(number: u32) -> Result<Arc<OpenFile>> {
+    let mut wanted = Vec::new();
+    let mut at = number;
+    let mut file = loop {
+        match source(at, true)? {
+            Source::Own(file) => break file,
+            Source::Root(file, rest) => {
+                wanted.push((at, rest));
+                break file;
+            }
+            Source::Mount(above, rest) => {
+                wanted.push((at, rest));
+                at = above;
+            }
+        }
     };
-    let above = above.number;
-    drop(state);
-    let start = match start {
-        Some(start) => start,
-        None => reach(above)?,
-    };
-    let (covers, file) = mounted(start.slot(), &name[length..])?;
-    // It has its name, and is not there yet, or no longer.
-    if covers != number {
-        return Err(ENOENT);
+    while let Some((number, rest)) = wanted.pop() {
+        let (lies, its) = mounted(file.slot(), &rest)?;
+        // It has its name, and is not there yet, or no longer.
+        if lies != number {
+            return Err(ENOENT);
+        }
+        keep(number, &its);
+        file = its;
     }
-    keep(number, &file);
     Ok(file)
+}
+
+/// The handle and the name in it where a mount lies.
+pub fn spot(number: u32) -> Result<(Arc<OpenFile>, Vec<u8>)> {
+    match source(number, false)? {
+        Source::Root(file, rest) => Ok((file, rest)),
+        Source::Mount(above, rest) => Ok((reach(above)?, rest)),
+        Source::Own(_) => Err(EINVAL),
+    }
+}
+
+/// The number of the mount that a file is in, and its path there.
+pub fn within(file: &OpenFile) -> Result<(u32, Vec<u8>)> {
+    let mut path: Buffer<PATH_MAX> = Buffer::new();
+    let request = Request::new(&[fs::GETPATH]);
+    let [length, number, ..] = path
+        .receive_first(PATH_MAX as u64, request)
+        .call(file.slot())?;
+    path.filled(length.min(PATH_MAX as u64));
+    if number >> 32 == 0 {
+        return Err(EINVAL);
+    }
+    Ok((number as u32, path.as_bytes().to_vec()))
+}
+
+/// A place where something is to be mounted: its name, and the file that it covers, which is the root of the mount that is seen there if there is one.
+pub struct Site {
+    pub place: Vec<u8>,
+    pub file: Arc<OpenFile>,
+}
+
+impl Site {
+    /// EINVAL: something else hides it.
+    pub fn of(target: &Arc<OpenFile>) -> Result<Site> {
+        let (number, path) = within(target)?;
+        is_private();
+        let state = process().state();
+        let space = state.space.as_ref().ok_or(EINVAL)?;
+        let place = [&space.numbered(number).ok_or(ENOENT)?.name, &path[..]].concat();
+        let is_seen = space.shows(number);
+        let mut top = space.at(&place).map(|mount| mount.number);
+        if path.is_empty() && top == Some(number) {
+            // It is the handle that the program has.
+            top = None;
+        }
+        drop(state);
+        let file = match top {
+            _ if !is_seen => return Err(EINVAL),
+            None => target.clone(),
+            Some(top) => reach(top)?,
+        };
+        Ok(Site { place, file })
+    }
 }
 
 /// Number and handle of what is mounted on this name.
@@ -480,16 +609,44 @@ pub fn start(full: &[u8]) -> Result<(Arc<OpenFile>, usize)> {
     }
 }
 
-/// The name of the place where a redirect leads (`fs::redirect_kind`), from the name space's root.
-pub fn leads(kind: u64, rest: &[u8]) -> Result<Vec<u8>> {
+/// Begins a name that goes on in the mount with the number behind it, which no place's name leads into.
+pub const INTO: u8 = 1;
+
+/// Where a redirect leads ([`fs::redirect_kind`]): to a place by its name from the name space's root, or into a mount that others hide.
+pub fn leads(kind: u64, rest: &[u8]) -> Result<(Errno, Vec<u8>)> {
     is_private();
     let number = (kind >> 8) as u32;
     let state = process().state();
     let space = state.space.as_ref().ok_or(ENOENT)?;
-    let name = &space.numbered(number).ok_or(ENOENT)?.name;
+    let mount = space.numbered(number).ok_or(ENOENT)?;
+    let into = |number: u32, path: &[u8]| {
+        let number = number.to_le_bytes();
+        (REDIRECT, [&[INTO], &number[..], path, rest].concat())
+    };
     let place = match kind & 0xff {
-        fs::redirect_kind::DOWN => &name[..],
-        _ => split(name).map_or(&name[..], |(above, _)| above),
+        fs::redirect_kind::DOWN if !space.shows(number) => {
+            let top = space.topmost(number).ok_or(ENOENT)?;
+            return Ok(into(top.number, b""));
+        }
+        fs::redirect_kind::DOWN => &mount.name[..],
+        _ => {
+            // Upwards past all that lie at the same place.
+            let mut at = mount;
+            let above = loop {
+                match space.above(at.number) {
+                    Some(above) if above.name == mount.name => at = above,
+                    above => break above,
+                }
+            };
+            let (folder, _) = split(&mount.name).unwrap_or((&mount.name, b""));
+            match above.filter(|above| !space.shows(above.number)) {
+                Some(above) => {
+                    let path = folder.get(above.name.len()..).unwrap_or(b"");
+                    return Ok(into(above.number, path));
+                }
+                None => folder,
+            }
+        }
     };
     let mut full = place.to_vec();
     if !rest.starts_with(b"/") && !rest.is_empty() {
@@ -499,7 +656,7 @@ pub fn leads(kind: u64, rest: &[u8]) -> Result<Vec<u8>> {
     if rest != b"/" || full.is_empty() {
         full.extend_from_slice(rest);
     }
-    Ok(full)
+    Ok((PLACE, full))
 }
 
 /// A path in a mount from the name space's root.
@@ -630,6 +787,18 @@ mod tests {
         assert_eq!(number(space.at(b"/a/x")), None);
         assert_eq!(space.numbered(9).map(|m| &m.name[..]), Some(&b"/a"[..]));
         assert_eq!(number(space.numbered(5)), None);
+        assert_eq!(number(space.topmost(9)), Some(2));
+        assert_eq!(
+            (number(space.above(2)), number(space.above(3))),
+            (Some(9), Some(9))
+        );
+        assert_eq!(
+            (number(space.above(9)), number(space.above(1))),
+            (Some(1), None)
+        );
+        let shows = [1, 2, 3, 9].map(|number| space.shows(number));
+        assert_eq!(shows, [true, true, false, true]);
+        assert!(space.is_above(9) && !space.is_above(2));
         let all = |mounts: Vec<&Mount>| -> Vec<u32> { mounts.iter().map(|m| m.number).collect() };
         assert_eq!(all(space.below(b"").collect()), [2, 4]);
         assert_eq!(all(space.seen().collect()), [1, 2, 4]);

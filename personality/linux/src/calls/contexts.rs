@@ -338,7 +338,7 @@ pub fn fsmount(f: &mut Frame) -> Result<u64> {
 }
 
 /// move_mount(2) of what fsmount(2) gave in the first name space.
-pub fn put(file: &OpenFile, target: &OpenFile) -> Result<u64> {
+pub fn put(file: &OpenFile, target: &Arc<OpenFile>) -> Result<u64> {
     let asked = change(file, |setup| {
         if setup.phase != Phase::Waits {
             return Err(EINVAL);

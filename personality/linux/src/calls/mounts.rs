@@ -155,7 +155,7 @@ pub fn put(handle: &OpenFile, target: &OpenFile) -> Result<u64> {
 }
 
 /// A new file system at a place.
-pub fn mount_new(new: &FileSystem, target: &OpenFile) -> Result<u64> {
+pub fn mount_new(new: &FileSystem, target: &Arc<OpenFile>) -> Result<u64> {
     if space::is_private() {
         return spaces::mount_new(new, target);
     }

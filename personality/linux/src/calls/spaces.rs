@@ -15,7 +15,7 @@ use crate::mount_flags::{
 };
 use crate::nearest::{below, Nearest};
 use crate::path::{self, AT_FDCWD};
-use crate::space::{self, split, Mount, Turn};
+use crate::space::{self, Mount, Site, Turn};
 use crate::user_space;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -285,8 +285,13 @@ pub fn place_of(file: &OpenFile) -> Result<Vec<u8>> {
     Ok(place)
 }
 
+/// The mount that this is the root of.
+fn mount_at(file: &OpenFile) -> Result<Mount> {
+    trees::numbered(trees::root_of(file)?).ok_or(EINVAL)
+}
+
 /// What is mounted at exactly this place.
-pub fn find(place: &[u8]) -> Option<Mount> {
+fn find(place: &[u8]) -> Option<Mount> {
     let state = process().state();
     state.space.as_ref()?.at(place).cloned()
 }
@@ -299,12 +304,11 @@ pub fn mount(asked: &Asked) -> Result<u64> {
         return trees::go(&source()?, target);
     }
     let _turn = Turn::take()?;
-    let place = place_of(target)?;
     if flags & PROPAGATION != 0 {
         // What is mounted in one name space is never mounted in another by itself.
         let only = flags & !(PROPAGATION | RECURSIVE | SILENT) == 0;
-        return match find(&place) {
-            Some(_) if only && flags & SHARED == 0 => Ok(0),
+        return match mount_at(target) {
+            Ok(_) if only && flags & SHARED == 0 => Ok(0),
             _ => Err(EINVAL),
         };
     }
@@ -312,14 +316,14 @@ pub fn mount(asked: &Asked) -> Result<u64> {
         if flags & !(OF_MOUNTS | REMOUNT | BIND | RECURSIVE) != 0 {
             return Err(EINVAL);
         }
-        return change(&find(&place).ok_or(EINVAL)?, bits(flags)).map(|()| 0);
+        return change(&mount_at(target)?, bits(flags)).map(|()| 0);
     }
     if flags & BIND != 0 {
         if flags & !(OF_MOUNTS | BIND | RECURSIVE) != 0 {
             return Err(EINVAL);
         }
         let source = source()?;
-        return bind_mount(&source, target, &place, flags & RECURSIVE != 0);
+        return bind_mount(&source, target, flags & RECURSIVE != 0);
     }
     if flags & !(OF_MOUNTS | RECURSIVE) != 0 {
         return Err(EINVAL);
@@ -347,23 +351,24 @@ pub fn reconfigure(number: u32, flags: u64, mask: u64, options: &[u8]) -> Result
 }
 
 /// A new file system at a place.
-pub fn mount_new(new: &FileSystem, target: &OpenFile) -> Result<u64> {
+pub fn mount_new(new: &FileSystem, target: &Arc<OpenFile>) -> Result<u64> {
     let _turn = Turn::take()?;
     mount_fresh(new, target)
 }
 
-fn mount_fresh(new: &FileSystem, target: &OpenFile) -> Result<u64> {
+fn mount_fresh(new: &FileSystem, target: &Arc<OpenFile>) -> Result<u64> {
     mounts::must_be_directory(target)?;
-    settle(&[(Vec::new(), fresh(new)?)], &place_of(target)?)
+    let site = Site::of(target)?;
+    settle(&[(Vec::new(), fresh(new)?)], &site)
 }
 
 /// These mounts, of which none has a place, lie from this place on: the first one there, the others in it.
-fn settle(made: &[(Vec<u8>, Fresh)], place: &[u8]) -> Result<u64> {
+fn settle(made: &[(Vec<u8>, Fresh)], site: &Site) -> Result<u64> {
     let (_, first) = made.first().ok_or(EINVAL)?;
     let called = made.iter().map(|(name, new)| new.called(name));
     let called: Vec<Mount> = called.collect();
     trees::join(made)?;
-    trees::settle(&called, first.number, &first.file, place)
+    trees::settle(&called, first.number, &first.file, site)
 }
 
 /// Could a new file system be mounted in this name space? What can be said before it is made: the mode of its root.
@@ -463,14 +468,6 @@ fn like(fstype: &[u8]) -> Result<Arc<OpenFile>> {
     found.next().ok_or(EPERM)
 }
 
-/// The folder that a place lies in, and its name there.
-pub fn folder_of(place: &[u8]) -> Result<(Arc<OpenFile>, Vec<u8>)> {
-    let (above, name) = split(place)?;
-    let above = if above.is_empty() { b"/" } else { above };
-    let folder = open_directory(AT_FDCWD, &path::as_seen(above)?)?;
-    Ok((folder, name.to_vec()))
-}
-
 /// Open a place where something is to be mounted or unmounted. Who was killed while it did so may have left a handle there that no name leads to, or a name
 /// that leads nowhere: that goes first.
 pub fn open_place(
@@ -501,38 +498,54 @@ fn clear(dirfd: i32, name: &[u8]) -> Result<()> {
     let folder = open_directory(dirfd, above)?;
     let place = [&place_of(&folder)?, &b"/"[..], name].concat();
     // (Nobody changes anything meanwhile: what lies there and what is called so belong together.)
+    while !is_clear(&folder, name, &place)? {
+        space::is_private();
+    }
+    Ok(())
+}
+
+/// What lies at a place, one on the root of the other, is what is called so. Otherwise the first of it that is not, or only called so, goes.
+fn is_clear(folder: &Arc<OpenFile>, name: &[u8], place: &[u8]) -> Result<bool> {
+    let mut called = Vec::new();
+    {
+        let state = process().state();
+        let space = state.space.as_ref().ok_or(EINVAL)?;
+        let mut next = space.at(place);
+        while let Some(mount) = next.filter(|mount| mount.name == place) {
+            called.push(mount.number);
+            next = space.above(mount.number);
+        }
+    }
+    let (mut file, mut name) = (folder.clone(), name);
     loop {
-        let lies = match space::mounted(folder.slot(), name) {
-            Ok((number, _)) => number,
-            Err(EINVAL) => 0,
+        let lies = match space::mounted(file.slot(), name) {
+            Ok(lies) => Some(lies),
+            Err(EINVAL) => None,
             Err(errno) => return Err(errno),
         };
-        let called = find(&place).map_or(0, |mount| mount.number);
-        if lies == called {
-            return Ok(());
-        }
-        match numbered_at(lies, &place) {
-            // Something hides it that does not lie there.
-            true => space::forget(called)?,
-            false if lies == 0 => space::forget(called)?,
-            false => space::uncover(folder.slot(), name, lies)?,
-        }
-        space::is_private();
+        (file, name) = match (lies, called.pop()) {
+            (None, None) => return Ok(true),
+            (Some((number, its)), Some(called)) if number == called => (its, b""),
+            (Some((number, _)), _) => {
+                space::uncover(file.slot(), name, number)?;
+                return Ok(false);
+            }
+            (None, Some(called)) => {
+                space::forget(called)?;
+                return Ok(false);
+            }
+        };
     }
 }
 
-/// The mount with this number is called so, whether something hides it or not.
-fn numbered_at(number: u32, place: &[u8]) -> bool {
-    trees::numbered(number).is_some_and(|mount| mount.name == place)
-}
-
-fn bind_mount(source: &OpenFile, target: &OpenFile, place: &[u8], all: bool) -> Result<u64> {
+fn bind_mount(source: &OpenFile, target: &Arc<OpenFile>, all: bool) -> Result<u64> {
     let is_directory = |file: &OpenFile| file.mode & s::IFMT == s::IFDIR;
     if is_directory(source) != is_directory(target) {
         return Err(ENOTDIR);
     }
     // What lies below the place itself is not mounted in itself.
-    settle(&copies(source, all, Some(place))?, place)
+    let site = Site::of(target)?;
+    settle(&copies(source, all, Some(&site.place))?, &site)
 }
 
 /// Mounts of a file or folder and, if `all`, of what is mounted below it but not below `without`; with what they are called below the first one.
@@ -541,15 +554,18 @@ pub fn copies(
     all: bool,
     without: Option<&[u8]>,
 ) -> Result<Vec<(Vec<u8>, Fresh)>> {
-    let from = place_of(source)?;
+    let (number, path) = space::within(source)?;
     let within = |mount: &Mount| without.is_some_and(|place| below(&mount.name, place).is_some());
-    let (fstype, flags, inner) = {
+    let (from, fstype, flags, inner) = {
         let state = process().state();
         let space = state.space.as_ref().ok_or(EINVAL)?;
-        let holds = space.find(&from).ok_or(EINVAL)?;
-        let inner = space.below(&from).filter(|mount| all && !within(mount));
+        let holds = space.numbered(number).ok_or(ENOENT)?;
+        let from = [&holds.name[..], &path].concat();
+        let is_seen = space.at(&holds.name).is_some_and(|m| m.number == number);
+        let inner = space.below(&from);
+        let inner = inner.filter(|mount| all && is_seen && !within(mount));
         let inner: Vec<Mount> = inner.cloned().collect();
-        (holds.fstype.clone(), holds.flags, inner)
+        (from, holds.fstype.clone(), holds.flags, inner)
     };
     let how = if all { bind::WITH_MOUNTS } else { 0 };
     let copy = |slot: u32, fstype: &[u8], flags: u64| {
@@ -574,13 +590,13 @@ pub fn copies(
 /// umount2(2)
 pub fn unmount(target: Arc<OpenFile>, flags: u64) -> Result<u64> {
     let _turn = Turn::take()?;
-    let place = match place_of(&target) {
+    let (number, path) = space::within(&target)?;
+    let mount = match trees::numbered(number) {
         // It has been taken from all names already (pivot_root of a root on itself).
-        Err(ENOENT) if flags & DETACH != 0 => return Ok(0),
-        place => place?,
+        None if flags & DETACH != 0 => return Ok(0),
+        mount => mount.filter(|_| path.is_empty()).ok_or(EINVAL)?,
     };
-    let mount = find(&place).ok_or(EINVAL)?;
-    if place.is_empty() {
+    if mount.name.is_empty() {
         // The old root, which pivot_root put on the new one, is in no name since.
         return match space::take_stacked() && flags & DETACH != 0 {
             true => Ok(0),
@@ -590,16 +606,15 @@ pub fn unmount(target: Arc<OpenFile>, flags: u64) -> Result<u64> {
     let is_above = {
         let state = process().state();
         let space = state.space.as_ref().ok_or(EINVAL)?;
-        let mut below = space.below(&place);
-        below.next().is_some()
+        space.is_above(number)
     };
     if is_above && flags & DETACH == 0 {
         return Err(EBUSY);
     }
     drop(target);
-    let (folder, name) = folder_of(&place)?;
-    space::uncover(folder.slot(), &name, mount.number)?;
-    space::forget(mount.number)?;
+    let (file, name) = space::spot(number)?;
+    space::uncover(file.slot(), &name, number)?;
+    space::forget(number)?;
     space::is_private();
     Ok(0)
 }
@@ -638,29 +653,25 @@ pub fn pivot_root(f: &mut Frame) -> Result<u64> {
     };
     let covered = match rest {
         b"" => None,
-        rest => {
-            let (above, name) = split(rest)?;
-            let above = [&new_place[..], above].concat();
-            Some((open_directory(AT_FDCWD, &path::as_seen(&above)?)?, name))
-        }
+        _ => Some(Site::of(&old)?.file),
     };
-    let (folder, name) = folder_of(&new_place)?;
-    if let Some((folder, name)) = &covered {
-        space::cover(folder.slot(), name, (number, root.slot()))?;
+    let (file, name) = space::spot(mount.number)?;
+    if let Some(covered) = &covered {
+        space::cover(covered.slot(), b"", (number, root.slot()))?;
     }
     // Whatever fails, all is as it was.
-    let uncovered = space::uncover(folder.slot(), &name, mount.number);
+    let uncovered = space::uncover(file.slot(), &name, mount.number);
     let turned = uncovered.and_then(|()| {
         let request = Request::new(&[proc::SPACE_ROOT, mount.number.into()]);
         let turned = request.out(rest).pass(handle.slot());
         turned.call(linux_slot::PROC).inspect_err(|_| {
             let new = (mount.number, handle.slot());
-            let _ = space::cover(folder.slot(), &name, new);
+            let _ = space::cover(file.slot(), &name, new);
         })
     });
     if let Err(errno) = turned {
-        if let Some((folder, name)) = &covered {
-            let _ = space::uncover(folder.slot(), name, number);
+        if let Some(covered) = &covered {
+            let _ = space::uncover(covered.slot(), b"", number);
         }
         return Err(errno);
     }

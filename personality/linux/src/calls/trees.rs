@@ -24,7 +24,7 @@ use crate::mount_flags::{
 };
 use crate::nearest::Nearest;
 use crate::path;
-use crate::space::{self, Mount, Turn};
+use crate::space::{self, Mount, Site, Turn};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use cairn_abi::layout::PAGE;
@@ -155,10 +155,8 @@ pub fn root_of(file: &OpenFile) -> Result<u32> {
     if file.object.is_some() {
         return Err(EINVAL);
     }
-    let mut path = [0; 1];
-    let request = Request::new(&[fs::GETPATH]).input(&mut path);
-    match request.call(file.slot()) {
-        Ok([0, number, ..]) if number >> 32 != 0 => Ok(number as u32),
+    match space::within(file) {
+        Ok((number, path)) if path.is_empty() => Ok(number),
         Err(EBADF) => Err(EBADF),
         // It has a longer path, or none.
         _ => Err(EINVAL),
@@ -219,41 +217,40 @@ pub fn move_mount(f: &mut Frame) -> Result<u64> {
 }
 
 /// A mount goes to another place, or to its first one.
-pub fn go(from: &Arc<OpenFile>, to: &OpenFile) -> Result<u64> {
+pub fn go(from: &Arc<OpenFile>, to: &Arc<OpenFile>) -> Result<u64> {
     if !space::is_private() {
         return Err(EINVAL);
     }
     let _turn = Turn::take()?;
     let number = root_of(from)?;
-    let place = spaces::place_of(to);
-    let place = place.map_err(|errno| if errno == ENOENT { EINVAL } else { errno })?;
+    let site = Site::of(to);
+    let site = site.map_err(|errno| if errno == ENOENT { EINVAL } else { errno })?;
     let is_directory = |file: &OpenFile| file.mode & s::IFMT == s::IFDIR;
     if is_directory(from) != is_directory(to) {
         return Err(EINVAL);
     }
     match numbered(number) {
-        Some(mount) => shift(&mount, from, &place),
-        None => attach(from, number, &place),
+        Some(mount) => shift(&mount, from, &site),
+        None => attach(from, number, &site),
     }
 }
 
 /// From its place to another one. Whatever fails, all is as it was; what has begun and does not end leaves it at both places, and no name that leads nowhere.
-fn shift(mount: &Mount, file: &OpenFile, place: &[u8]) -> Result<u64> {
+fn shift(mount: &Mount, file: &OpenFile, site: &Site) -> Result<u64> {
     if mount.name.is_empty() {
         return Err(EINVAL);
     }
-    if place.is_empty() {
+    if site.place.is_empty() {
         return Err(ELOOP);
     }
     let number = mount.number;
-    let (old, old_name) = spaces::folder_of(&mount.name)?;
-    let (new, new_name) = spaces::folder_of(place)?;
-    space::name(number, place, b"", 0)?;
-    let covered = space::cover(new.slot(), &new_name, (number, file.slot()));
+    let (old, name) = space::spot(number)?;
+    space::name(number, &site.place, b"", 0)?;
+    let covered = space::cover(site.file.slot(), b"", (number, file.slot()));
     let gone = covered.and_then(|()| {
         // (It may be one that stays where it is.)
-        space::uncover(old.slot(), &old_name, number).inspect_err(|_| {
-            let _ = space::uncover(new.slot(), &new_name, number);
+        space::uncover(old.slot(), &name, number).inspect_err(|_| {
+            let _ = space::uncover(site.file.slot(), b"", number);
         })
     });
     if let Err(errno) = gone {
@@ -265,15 +262,15 @@ fn shift(mount: &Mount, file: &OpenFile, place: &[u8]) -> Result<u64> {
 }
 
 /// To its first place, with the mounts in it. Of two who do it at a time one has its text.
-fn attach(file: &Arc<OpenFile>, number: u32, place: &[u8]) -> Result<u64> {
+fn attach(file: &Arc<OpenFile>, number: u32, site: &Site) -> Result<u64> {
     let fits = told_by(&text(file, TextUse::Get)?)?;
-    let long = |mount: &Mount| place.len() + mount.name.len() > NAME_MOST;
+    let long = |mount: &Mount| site.place.len() + mount.name.len() > NAME_MOST;
     if fits.iter().any(long) {
         return Err(ENAMETOOLONG);
     }
     let taken = text(file, TextUse::Take)?;
     let mounts = told_by(&taken)?;
-    let settled = settle(&mounts, number, file, place);
+    let settled = settle(&mounts, number, file, site);
     if settled.is_err() {
         let _ = put_text(file, &taken.0);
     }
@@ -281,11 +278,11 @@ fn attach(file: &Arc<OpenFile>, number: u32, place: &[u8]) -> Result<u64> {
 }
 
 /// A mount that has no place, and those in it, have names from this place on; and it lies there. Whatever fails, it has no place.
-pub fn settle(mounts: &[Mount], number: u32, file: &Arc<OpenFile>, place: &[u8]) -> Result<u64> {
+pub fn settle(mounts: &[Mount], number: u32, file: &Arc<OpenFile>, site: &Site) -> Result<u64> {
+    let place = &site.place[..];
     if place.is_empty() {
         return Err(EBUSY);
     }
-    let (folder, folder_name) = spaces::folder_of(place)?;
     let (first, inner) = mounts.split_first().ok_or(EINVAL)?;
     let called = |number, mount: &Mount| {
         let name = [place, &mount.name].concat();
@@ -296,7 +293,7 @@ pub fn settle(mounts: &[Mount], number: u32, file: &Arc<OpenFile>, place: &[u8])
         .iter()
         .try_for_each(|mount| called(mount.number, mount));
     let here = (number, file.slot());
-    let lies = named.and_then(|()| space::cover(folder.slot(), &folder_name, here));
+    let lies = named.and_then(|()| space::cover(site.file.slot(), b"", here));
     if let Err(errno) = lies {
         let _ = space::forget(number);
         return Err(errno);
