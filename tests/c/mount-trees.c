@@ -263,8 +263,9 @@ static void *maker(void *count) {
 static void *unmaker(void *count) {
     pthread_barrier_wait(&begin);
     for (int n = 0; n < 200; n++)
-        if (!umount2(PLACE "/a", MNT_DETACH)) --*(int *)count;
-        else if (errno != EINVAL) printf("umount: %s\n", strerror(errno));
+        if (!umount2(PLACE "/a", 0)) --*(int *)count;
+        /* Something lies on it by now, or it is gone. */
+        else if (errno != EINVAL && errno != EBUSY) printf("umount: %s\n", strerror(errno));
     return NULL;
 }
 

@@ -549,13 +549,14 @@ pub struct Site {
 }
 
 impl Site {
-    /// EINVAL: something else hides it.
+    /// EINVAL: something else hides it, or it is in a mount that has no place.
     pub fn of(target: &Arc<OpenFile>) -> Result<Site> {
         let (number, path) = within(target)?;
         is_private();
         let state = process().state();
         let space = state.space.as_ref().ok_or(EINVAL)?;
-        let place = [&space.numbered(number).ok_or(ENOENT)?.name, &path[..]].concat();
+        let mount = space.numbered(number).ok_or(EINVAL)?;
+        let place = [&mount.name, &path[..]].concat();
         let is_seen = space.shows(number);
         let mut top = space.at(&place).map(|mount| mount.number);
         if path.is_empty() && top == Some(number) {
@@ -593,18 +594,26 @@ pub fn keep(number: u32, file: &Arc<OpenFile>) {
 
 /// The file where an absolute name begins that is told from the name space's root, and how much of the name that takes.
 pub fn start(full: &[u8]) -> Result<(Arc<OpenFile>, usize)> {
-    let process = process();
-    let state = process.state();
-    let (Some(space), Some(root)) = (&state.space, &state.root) else {
-        return Err(ENOENT);
-    };
-    let mount = space.find(full);
-    match mount.filter(|mount| mount.name.len() > root.name.len()) {
-        None => Ok((root.directory.clone(), root.name.len())),
-        Some(mount) => {
-            let (number, length) = (mount.number, mount.name.len());
-            drop(state);
-            Ok((reach(number)?, length))
+    let mut missed = None;
+    loop {
+        let state = process().state();
+        let (Some(space), Some(root)) = (&state.space, &state.root) else {
+            return Err(ENOENT);
+        };
+        let mount = match missed {
+            None => space.find(full),
+            Some(number) => space.above(number),
+        };
+        let Some(mount) = mount.filter(|mount| mount.name.len() > root.name.len()) else {
+            return Ok((root.directory.clone(), root.name.len()));
+        };
+        let (number, length) = (mount.number, mount.name.len());
+        drop(state);
+        match reach(number) {
+            Ok(file) => return Ok((file, length)),
+            // It is about to be mounted, or unmounted: where it lies its file server knows whether it is there.
+            Err(ENOENT | EINVAL) => missed = Some(number),
+            Err(errno) => return Err(errno),
         }
     }
 }

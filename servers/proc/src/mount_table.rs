@@ -7,10 +7,8 @@ use crate::prefix::{encode_entry, ENTRY, FSTYPE, NAME};
 use crate::system::Errno;
 use alloc::vec::Vec;
 use cairn_idl::errno::{EINVAL, ELOOP, ENAMETOOLONG, ENOMEM, ENOSPC};
-use cairn_idl::fs::PREFIX_SERIAL_SHIFT;
+use cairn_idl::fs::{PREFIX_SERIAL_SHIFT, SPACE_MOUNTS_MOST};
 
-/// Mounts in each.
-pub(crate) const MOUNTS_MOST: usize = 256;
 const NUMBER_MOST: u32 = u32::MAX >> PREFIX_SERIAL_SHIFT;
 
 #[derive(Debug, Default)]
@@ -93,6 +91,11 @@ impl MountTable {
             .ok_or(EINVAL)
     }
 
+    pub fn has(&self, number: u64) -> bool {
+        let mut all = self.mounts.iter();
+        all.any(|mount| u64::from(mount.number) == number)
+    }
+
     pub fn set_flags(&mut self, number: u64, flags: u8) -> Result<(), Errno> {
         self.find(number)?.flags = flags;
         Ok(())
@@ -142,7 +145,7 @@ impl MountTable {
         let mut kind = [0; FSTYPE];
         let field = kind.get_mut(..fstype.len()).ok_or(ENAMETOOLONG)?;
         field.copy_from_slice(fstype);
-        if self.mounts.len() >= MOUNTS_MOST {
+        if self.mounts.len() >= SPACE_MOUNTS_MOST {
             return Err(ENOSPC);
         }
         self.mounts.try_reserve(1).map_err(|_| ENOSPC)?;
@@ -342,5 +345,43 @@ mod tests {
         assert_eq!((t.holder(b"/usr"), t.holder(b"/old/x")), (6, 1));
         t.forget(1).unwrap();
         assert_eq!(names(&t), named([(5, ""), (6, "/usr")]));
+    }
+
+    /// A reader of the entries finds out in which mount each one lies, and its server knows no better.
+    #[test]
+    fn the_order_says_what_lies_in_what() {
+        let mut seed = 7u64;
+        let mut random = |most: usize| {
+            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1);
+            (seed >> 33) as usize % most
+        };
+        let mut t = table(&[""]);
+        for _ in 0..20_000 {
+            let parts = ["/a", "/b", "/ab"];
+            let mut name = String::new();
+            (0..1 + random(3)).for_each(|_| name.push_str(parts[random(3)]));
+            let number = match t.mounts.get(random(20)) {
+                Some(mount) => mount.number.into(),
+                None => t.number().unwrap().into(),
+            };
+            let _ = match random(12) {
+                0..8 => t.name(number, name.as_bytes(), (b"", 0)),
+                8..11 => t.forget(number),
+                _ => t.turn(number, [&b""[..], name.as_bytes()][random(2)]),
+            };
+            let Some((first, others)) = t.mounts.split_first() else {
+                panic!("there is no root");
+            };
+            assert!(first.number == t.root && first.above == 0 && first.name.length == 0);
+            for (at, mount) in others.iter().enumerate() {
+                let before = t.mounts[..=at].iter().rev();
+                let name = mount.name.text();
+                let mut above = before.filter(|other| below(name, other.name.text()).is_some());
+                assert_eq!(above.next().map(|other| other.number), Some(mount.above));
+            }
+            if t.mounts.len() > 40 {
+                t = table(&[""]);
+            }
+        }
     }
 }

@@ -45,7 +45,7 @@ pub struct Space {
     root: Cell<Option<Portal>>,
     /// Who changes its mounts now (SPACE_TURN).
     turn: Cell<Option<Turn>>,
-    _counted: Counted,
+    counted: Counted,
 }
 
 /// A thread changes the mounts of a name space while others wait, until this time at most: a thread that was stopped meanwhile keeps nobody for ever.
@@ -140,6 +140,7 @@ impl<S: System> Manager<S> {
     }
 
     fn space_changed(&self, space: &Space) {
+        space.counted.set_names(space.table.borrow().len());
         self.prefixes.page().publish_space(space.id);
     }
 
@@ -268,7 +269,7 @@ impl<S: System> Manager<S> {
                 table: RefCell::default(),
                 root: Cell::default(),
                 turn: Cell::default(),
-                _counted: counted,
+                counted,
             };
             self.processes[slot].space = Some(Rc::new(space));
         }
@@ -606,7 +607,12 @@ impl<S: System> Manager<S> {
         let flags = flags as u8 & !1;
         match name {
             b"" => table.set_flags(number, flags)?,
-            name => table.name(number, normal(name)?, (fstype, flags))?,
+            name => {
+                if !table.has(number) {
+                    space.counted.check_name()?;
+                }
+                table.name(number, normal(name)?, (fstype, flags))?;
+            }
         }
         drop(table);
         self.space_changed(&space);

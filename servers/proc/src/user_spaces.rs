@@ -23,6 +23,8 @@ use core::cell::{Cell, RefCell};
 pub(crate) const ALL_MOST: u32 = 4096;
 const USERS_MOST: u32 = 512;
 const LEFT: u32 = 512;
+/// Names of mounts in all name spaces of one user but 0.
+const NAMES_MOST: u32 = 16384;
 /// How deep user name spaces lie in one another.
 const DEPTH_MOST: u32 = 32;
 /// Extents of one map.
@@ -35,12 +37,24 @@ const NOBODY: u32 = u32::MAX;
 #[derive(Debug, Default)]
 pub struct Counts {
     all: Cell<u32>,
-    users: RefCell<BTreeMap<u32, u32>>,
+    users: RefCell<BTreeMap<u32, Usage>>,
+}
+
+/// Name spaces of a user, and names of mounts in them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Usage {
+    spaces: u32,
+    names: u32,
 }
 
 /// A name space that is counted, for this user.
 #[derive(Debug)]
-pub struct Counted(Rc<Counts>, u32);
+pub struct Counted {
+    counts: Rc<Counts>,
+    user: u32,
+    /// Names of mounts in it.
+    names: Cell<u32>,
+}
 
 impl Counts {
     #[cfg(test)]
@@ -52,26 +66,50 @@ impl Counts {
 impl Counted {
     pub fn new(counts: &Rc<Counts>, user: u32) -> Result<Counted, Errno> {
         let mut users = counts.users.borrow_mut();
-        let own = users.get(&user).copied().unwrap_or(0);
+        let own = users.get(&user).copied().unwrap_or_default();
         let most = if user == 0 { ALL_MOST } else { ALL_MOST - LEFT };
-        if counts.all.get() >= most || user != 0 && own >= USERS_MOST {
+        if counts.all.get() >= most || user != 0 && own.spaces >= USERS_MOST {
             return Err(ENOSPC);
         }
-        users.insert(user, own + 1);
+        let spaces = own.spaces + 1;
+        users.insert(user, Usage { spaces, ..own });
         counts.all.set(counts.all.get() + 1);
-        Ok(Counted(counts.clone(), user))
+        Ok(Counted {
+            counts: counts.clone(),
+            user,
+            names: Cell::new(0),
+        })
+    }
+
+    /// May it have one more?
+    pub fn check_name(&self) -> Result<(), Errno> {
+        let users = self.counts.users.borrow();
+        let own = users.get(&self.user).copied().unwrap_or_default();
+        match self.user != 0 && own.names >= NAMES_MOST {
+            true => Err(ENOSPC),
+            false => Ok(()),
+        }
+    }
+
+    /// It has so many names now.
+    pub fn set_names(&self, names: usize) {
+        let before = self.names.replace(names as u32);
+        if let Some(own) = self.counts.users.borrow_mut().get_mut(&self.user) {
+            own.names = own.names - before + names as u32;
+        }
     }
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        let Counted(counts, user) = self;
+        self.set_names(0);
+        let counts = &self.counts;
         counts.all.set(counts.all.get() - 1);
         let mut users = counts.users.borrow_mut();
-        match users.get_mut(user) {
-            Some(own) if *own > 1 => *own -= 1,
+        match users.get_mut(&self.user) {
+            Some(own) if own.spaces > 1 => own.spaces -= 1,
             _ => {
-                users.remove(user);
+                users.remove(&self.user);
             }
         }
     }

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use cairn_abi::machine::Counters;
 use cairn_abi::service::current;
 use cairn_idl::errno::{EIO, ENOSYS};
-use cairn_idl::fs::{Prefix, PrefixTable, PREFIX_SERIAL_SHIFT};
+use cairn_idl::fs::{Prefix, PrefixTable, PREFIX_SERIAL_SHIFT, SPACE_MOUNTS_MOST};
 use cairn_idl::proc::{SpaceKind, SpaceMap, Status};
 use cairn_idl::vm::MapEntry;
 use cairn_idl::wire::Failure;
@@ -346,10 +346,16 @@ impl System for Outside {
     }
 
     fn mounts(&mut self, pid: u32) -> (Vec<Mount>, Vec<u8>) {
-        // (As many mounts as a name space can have.)
-        let mut bytes = vec![0; 32 * 1024];
-        let length = self.proc().prefixes(pid.into(), &mut bytes).unwrap_or(0);
-        decode_prefixes(&bytes[..length])
+        const MOST: usize = PrefixTable::BYTES + SPACE_MOUNTS_MOST * Prefix::BYTES;
+        let mut room = 8 * 1024;
+        loop {
+            let mut bytes = vec![0; room];
+            let length = self.proc().prefixes(pid.into(), &mut bytes).unwrap_or(0);
+            if length < room || room == MOST {
+                return decode_prefixes(&bytes[..length]);
+            }
+            room = (4 * room).min(MOST);
+        }
     }
 
     fn local_table(&mut self) -> String {

@@ -477,11 +477,11 @@ pub fn open_place(
 ) -> Result<Arc<OpenFile>> {
     match open() {
         Err(ENOENT | EINVAL) if space::is_private() && !name.is_empty() => {
+            // (Nobody is half-way through with it meanwhile.)
             let turn = Turn::take();
             if turn.is_ok() {
                 let _ = clear(dirfd, name);
             }
-            drop(turn);
             open()
         }
         opened => opened,

@@ -4,7 +4,7 @@ use super::invariants::check;
 use crate::fake::World;
 use crate::user_spaces::{Counted, ALL_MOST};
 use cairn_idl::errno::*;
-use cairn_idl::fs::{Prefix, PrefixTable, PREFIX_SERIAL_SHIFT};
+use cairn_idl::fs::{Prefix, PrefixTable, PREFIX_SERIAL_SHIFT, SPACE_MOUNTS_MOST};
 use cairn_idl::mounts::mount::READ_ONLY;
 use cairn_idl::proc::*;
 use cairn_rt::Portal;
@@ -139,11 +139,27 @@ fn there_are_so_many_name_spaces() {
         .collect();
     assert_eq!(w.call(a, &[UNSHARE, NEW_MOUNTS]).result(), -ENOSPC);
     drop(others);
-    for _ in 0..256 {
-        let name = format!("/{}", w.m.lives.wrapping_add(names(&mut w, a).len() as u32));
-        assert!(add(&mut w, a, name.as_bytes(), 0) > 0);
+    for count in 0..SPACE_MOUNTS_MOST {
+        assert!(add(&mut w, a, format!("/{count}").as_bytes(), 0) > 0);
     }
     assert_eq!(add(&mut w, a, b"/more", 0), -ENOSPC);
+    // All of a user's together have so many names; what goes makes room.
+    let user = w.fork(1);
+    become_user(&mut w, user, 1000);
+    let mut all = vec![user];
+    for _ in 0..4 {
+        let child = w.fork(user);
+        assert_eq!(w.call(child, &[UNSHARE, NEW_USER | NEW_MOUNTS]).result(), 0);
+        for count in 0..SPACE_MOUNTS_MOST {
+            assert!(add(&mut w, child, format!("/{count}").as_bytes(), 0) > 0);
+        }
+        all.push(child);
+    }
+    let last = w.fork(user);
+    assert_eq!(w.call(last, &[UNSHARE, NEW_USER | NEW_MOUNTS]).result(), 0);
+    assert_eq!(add(&mut w, last, b"/", 0), -ENOSPC);
+    w.exit(all[1], 0);
+    assert!(add(&mut w, last, b"/", 0) > 0);
 }
 
 #[test]
