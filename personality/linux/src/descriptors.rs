@@ -89,18 +89,33 @@ impl Signals {
         self.notifier.load(Ordering::Relaxed)
     }
 
-    pub fn set_notifier(&self, slot: u32) {
-        replace_signaller(&self.notifier, slot);
+    /// This object is the notifier, unless another thread was earlier with one → which it is.
+    pub fn first_notifier(&self, slot: u32) -> u32 {
+        match install(&self.notifier, slot) {
+            Ok(()) => {
+                process().state().add_signaller();
+                slot
+            }
+            Err(there) => {
+                gate::close(slot);
+                there
+            }
+        }
     }
 
-    /// It tells of nothing any more, whoever else still has its portal.
-    pub fn end_notifier(&self) {
+    /// It tells of nothing, until it has marks again. (Its portal stays: another thread may be about to use it.)
+    pub fn empty_notifier(&self) {
         let slot = self.notifier();
         if slot != 0 {
             let words = [cairn_idl::event::UNMARK, 2, 0, 0, 0, 0, 0, 0];
             let _ = request::exchange(slot, words);
-            self.set_notifier(0);
         }
+    }
+
+    /// The file is closed: it tells of nothing any more, whoever else still has its portal.
+    pub fn end_notifier(&self) {
+        self.empty_notifier();
+        replace_signaller(&self.notifier, 0);
     }
 
     /// It is the parent's.
@@ -119,6 +134,12 @@ impl Signals {
     pub fn set_slot(&self, slot: u32) {
         replace_signaller(&self.slot, slot);
     }
+}
+
+/// Of those who are here at a time the first one puts in its slot, and the others are told of it.
+fn install(place: &AtomicU32, slot: u32) -> core::result::Result<(), u32> {
+    let put = place.compare_exchange(0, slot, Ordering::Relaxed, Ordering::Relaxed);
+    put.map(|_| ())
 }
 
 /// The old object's portal is closed. How many a process has is counted, for the size of its portal table.
@@ -639,5 +660,20 @@ mod tests {
         assert!(Arc::ptr_eq(&copy.get(0).unwrap(), &copy.get(1).unwrap()));
         assert!(!Arc::ptr_eq(&copy.get(0).unwrap(), &copy.get(2).unwrap()));
         assert!(!Arc::ptr_eq(&copy.get(0).unwrap(), &t.get(0).unwrap()));
+    }
+
+    #[test]
+    fn one_object_is_put_in_and_the_others_are_told() {
+        for _ in 0..200 {
+            let place = AtomicU32::new(0);
+            let put = |slot| install(&place, slot).err().unwrap_or(slot);
+            let told = std::thread::scope(|scope| {
+                let threads: Vec<_> = (1..5).map(|slot| scope.spawn(move || put(slot))).collect();
+                let told = threads.into_iter().map(|thread| thread.join().unwrap());
+                told.collect::<Vec<u32>>()
+            });
+            let there = place.load(Ordering::Relaxed);
+            assert!(there != 0 && told.iter().all(|slot| *slot == there));
+        }
     }
 }

@@ -542,6 +542,21 @@ pub fn within(file: &OpenFile) -> Result<(u32, Vec<u8>)> {
     Ok((number as u32, path.as_bytes().to_vec()))
 }
 
+/// The place of a file, if by the table something else is seen there; and the number of the mount that it is the root of, or 0.
+pub fn missed(file: &OpenFile) -> Option<(Vec<u8>, u32)> {
+    if !is_private() || file.object.is_some() {
+        return None;
+    }
+    let (number, path) = within(file).ok()?;
+    let state = process().state();
+    let space = state.space.as_ref()?;
+    let mount = space.numbered(number)?;
+    let place = [&mount.name, &path[..]].concat();
+    let root = if path.is_empty() { number } else { 0 };
+    let top = space.at(&place)?;
+    (space.shows(number) && top.number != root).then_some((place, root))
+}
+
 /// A place where something is to be mounted: its name, and the file that it covers, which is the root of the mount that is seen there if there is one.
 pub struct Site {
     pub place: Vec<u8>,

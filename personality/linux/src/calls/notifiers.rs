@@ -28,7 +28,7 @@ pub fn notify(fd: u64, file: &OpenFile, argument: u64) -> Result<u64> {
     let wanted = argument & 0xffff_ffff;
     let signals = &file.signals;
     if wanted & !MULTISHOT == 0 {
-        signals.end_notifier();
+        signals.empty_notifier();
         return Ok(0);
     }
     if file.object.is_some() || file.mode & s::IFMT != s::IFDIR {
@@ -40,15 +40,16 @@ pub fn notify(fd: u64, file: &OpenFile, argument: u64) -> Result<u64> {
         file.frames.grow_old();
         owners::begin(fd, file)?;
     }
-    let new = signals.notifier() == 0;
-    if new {
-        make_room()?;
-        let (signal, owner) = how(file);
-        let request = Request::new(&[event::NOTIFIER, signal, owner, fd]);
-        let slot = request.brings(1).call(scheme(MANAGER)?)?[7] as u32;
-        signals.set_notifier(slot);
-    }
-    let slot = signals.notifier();
+    let slot = match signals.notifier() {
+        0 => {
+            make_room()?;
+            let (signal, owner) = how(file);
+            let request = Request::new(&[event::NOTIFIER, signal, owner, fd]);
+            let slot = request.brings(1).call(scheme(MANAGER)?)?[7] as u32;
+            signals.first_notifier(slot)
+        }
+        slot => slot,
+    };
     let once = if wanted & MULTISHOT == 0 {
         mark::ONESHOT
     } else {
@@ -63,13 +64,9 @@ pub fn notify(fd: u64, file: &OpenFile, argument: u64) -> Result<u64> {
     });
     match marked {
         Ok(_) => Ok(0),
-        Err(errno) => {
-            if new {
-                signals.end_notifier();
-            }
-            // Its server tells nobody of anything.
-            Err(if errno == ENOSYS { EINVAL } else { errno })
-        }
+        // Its server tells nobody of anything.
+        Err(ENOSYS) => Err(EINVAL),
+        Err(errno) => Err(errno),
     }
 }
 

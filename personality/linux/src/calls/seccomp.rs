@@ -50,7 +50,10 @@ const OPERATIONS: &[(u64, &[u64])] = &[
     (1 << proc::MOUNT, &[165, 429, 442]),
     (1 << proc::UNMOUNT, &[166]),
     (
-        1 << proc::SPACE_MOUNT | 1 << proc::SPACE_UNMOUNT | 1 << proc::SPACE_ROOT,
+        1 << proc::SPACE_MOUNT
+            | 1 << proc::SPACE_UNMOUNT
+            | 1 << proc::SPACE_ROOT
+            | 1 << proc::SPACE_TURN,
         &[
             56, 155, 165, 166, 272, 308, 428, 429, 430, 431, 432, 433, 435, 442,
         ],

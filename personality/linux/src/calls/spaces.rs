@@ -475,17 +475,37 @@ pub fn open_place(
     name: &[u8],
     open: impl Fn() -> Result<Arc<OpenFile>>,
 ) -> Result<Arc<OpenFile>> {
-    match open() {
-        Err(ENOENT | EINVAL) if space::is_private() && !name.is_empty() => {
-            // (Nobody is half-way through with it meanwhile.)
-            let turn = Turn::take();
-            if turn.is_ok() {
-                let _ = clear(dirfd, name);
-            }
-            open()
-        }
-        opened => opened,
+    let opened = open();
+    let unsure = match &opened {
+        Err(ENOENT | EINVAL) => !name.is_empty(),
+        Ok(file) => space::missed(file).is_some(),
+        Err(_) => false,
+    };
+    if !unsure || !space::is_private() {
+        return opened;
     }
+    // (Nobody is half-way through with it meanwhile.)
+    let Ok(_turn) = Turn::take() else {
+        return opened;
+    };
+    let cleared = match open() {
+        Ok(file) => clear_on(&file),
+        Err(_) => clear(dirfd, name),
+    };
+    // What cannot be cleared stays as it is.
+    let _ = cleared;
+    open()
+}
+
+/// The file is where something would have to lie by its name.
+fn clear_on(file: &Arc<OpenFile>) -> Result<()> {
+    while let Some((place, number)) = space::missed(file) {
+        if is_clear((file, b""), &place, number)? {
+            break;
+        }
+        space::is_private();
+    }
+    Ok(())
 }
 
 fn clear(dirfd: i32, name: &[u8]) -> Result<()> {
@@ -498,25 +518,27 @@ fn clear(dirfd: i32, name: &[u8]) -> Result<()> {
     let folder = open_directory(dirfd, above)?;
     let place = [&place_of(&folder)?, &b"/"[..], name].concat();
     // (Nobody changes anything meanwhile: what lies there and what is called so belong together.)
-    while !is_clear(&folder, name, &place)? {
+    while !is_clear((&folder, name), &place, 0)? {
         space::is_private();
     }
     Ok(())
 }
 
-/// What lies at a place, one on the root of the other, is what is called so. Otherwise the first of it that is not, or only called so, goes.
-fn is_clear(folder: &Arc<OpenFile>, name: &[u8], place: &[u8]) -> Result<bool> {
+/// What lies at a place, from this name on, one on the root of the other, is what is called so and lies above the mount with this number (0: all of it).
+/// Otherwise the first that is not called so, or only that, goes.
+fn is_clear(from: (&Arc<OpenFile>, &[u8]), place: &[u8], number: u32) -> Result<bool> {
     let mut called = Vec::new();
     {
         let state = process().state();
         let space = state.space.as_ref().ok_or(EINVAL)?;
         let mut next = space.at(place);
-        while let Some(mount) = next.filter(|mount| mount.name == place) {
+        let its = |mount: &&Mount| mount.name == place && mount.number != number;
+        while let Some(mount) = next.filter(its) {
             called.push(mount.number);
             next = space.above(mount.number);
         }
     }
-    let (mut file, mut name) = (folder.clone(), name);
+    let (mut file, mut name) = (from.0.clone(), from.1);
     loop {
         let lies = match space::mounted(file.slot(), name) {
             Ok(lies) => Some(lies),
