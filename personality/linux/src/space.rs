@@ -224,10 +224,11 @@ impl Space {
         below.filter_map(|(_, at)| self.mounts.all.get(*at as usize))
     }
 
-    /// All that are seen, in order of their names.
+    /// All that are seen, the oldest first.
     pub fn seen(&self) -> impl Iterator<Item = &Mount> {
-        let seen = self.mounts.seen.values();
-        seen.filter_map(|at| self.mounts.all.get(*at as usize))
+        let all = (0..).zip(&self.mounts.all);
+        let seen = all.filter(|(at, mount)| self.mounts.seen.at(&mount.name) == Some(at));
+        seen.map(|(_, mount)| mount)
     }
 
     pub fn files(&self) -> impl Iterator<Item = &Arc<OpenFile>> {
