@@ -1,4 +1,5 @@
-//! What is mounted on the folders and files of one mount ([`crate::private`]): of several on one node the last one is seen, and the one before it when that goes.
+//! What is mounted on the folders and files of one mount ([`crate::private`]): of several on one node the last one is seen, and the one before it when that
+//! goes.
 
 use alloc::vec::Vec;
 use cairn_rt::Portal;
