@@ -41,7 +41,7 @@ const C_FLAGS: [&str; 20] = [
 const NO_VECTORS: &str = "-mgeneral-regs-only";
 
 /// Packages and binaries of the nucleus and the standard components.
-const NATIVE: [(&str, &str); 18] = [
+const NATIVE: [(&str, &str); 19] = [
     ("cairn-kernel", "cairn-nucleus"),
     ("cairn-init", "init"),
     ("cairn-vm", "vm"),
@@ -53,6 +53,7 @@ const NATIVE: [(&str, &str); 18] = [
     ("cairn-net", "net"),
     ("cairn-ipc", "ipc"),
     ("cairn-keys", "keys"),
+    ("cairn-filter", "filter"),
     ("cairn-tty", "tty"),
     ("cairn-procfs", "procfs"),
     ("cairn-devfs", "devfs"),

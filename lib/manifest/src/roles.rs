@@ -86,11 +86,12 @@ mod tests {
     fn each_component_of_the_system_has_the_roles_that_it_uses() {
         let text = include_str!("../../../system/system.toml");
         let all = holders(text);
-        let expected: [(&str, &[&str]); 15] = [
+        let expected: [(&str, &[&str]); 16] = [
             ("blockdev", &["proc:groups"]),
             ("cgroup2", &["proc:groups", "proc:inspect", "proc:cgroup"]),
             ("devfs", &["proc:groups"]),
             ("event", &["proc:lives", "proc:signals"]),
+            ("filter", &["proc:inspect"]),
             (
                 "ipc",
                 &["proc:groups", "proc:inspect", "proc:lives", "proc:signals"],

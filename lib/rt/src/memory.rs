@@ -175,10 +175,18 @@ impl Shared {
         Some((shared, Portal(made.slot())))
     }
 
+    /// What another domain published, so many words of it: to be read.
+    pub fn read(object: Portal, words: usize) -> Option<Shared> {
+        Shared::map_as(object, words, vm::prot::READ)
+    }
+
     /// What another domain made, so many words of it. If it is shorter than that the domain may end at using it: it must be trusted so far.
     pub fn map(object: Portal, words: usize) -> Option<Shared> {
+        Shared::map_as(object, words, vm::prot::READ | vm::prot::WRITE)
+    }
+
+    fn map_as(object: Portal, words: usize, prot: u64) -> Option<Shared> {
         let bytes = (words * 8).next_multiple_of(layout::PAGE as usize);
-        let prot = vm::prot::READ | vm::prot::WRITE;
         let address = vm::Client(&object)
             .object_map(0, bytes as u64, prot, vm::flags::SHARED, 0)
             .ok()?;

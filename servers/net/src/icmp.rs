@@ -16,8 +16,8 @@ use cairn_tcp::seq::Seq;
 
 const HEADER: usize = 8;
 /// How much of a packet an error quotes: with the headers no more than every link takes.
-const QUOTED_V4: usize = 576 - 28;
-const QUOTED_V6: usize = 1280 - 48;
+pub(crate) const QUOTED_V4: usize = 576 - 28;
+pub(crate) const QUOTED_V6: usize = 1280 - 48;
 
 /// Types.
 pub mod v4 {
@@ -249,6 +249,8 @@ impl Net {
         let (bytes, source) = (packet.bytes(), header.source);
         if self.interfaces.is_own(&source) {
             self.send_icmp(cx, source, source, head, &bytes[..bytes.len().min(most)]);
+        } else {
+            self.tell_sender(cx, packet, &header, (head[0], head[1]), 0);
         }
     }
 
@@ -338,7 +340,7 @@ impl Net {
     }
 
     /// Errors into links have a [rate](crate::rate).
-    fn send_error_to(
+    pub(crate) fn send_error_to(
         &mut self,
         cx: &mut Context,
         from: Address,

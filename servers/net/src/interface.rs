@@ -58,6 +58,10 @@ pub trait Device {
         let _ = (cx, now);
         None
     }
+    /// From now on packets in pieces come as they are ([`crate::forward`]), or no longer.
+    fn pass_pieces(&mut self, on: bool) {
+        let _ = on;
+    }
     /// One of its pulses.
     fn pulse(&mut self, pulse: &Received) {
         let _ = pulse;
@@ -301,6 +305,11 @@ impl Interface {
         }
     }
 
+    /// What is said to come from it: of IPv4, and of IPv6.
+    pub fn own_sources(&self) -> [Option<Address>; 2] {
+        [self.sources[0], self.sources[1]]
+    }
+
     fn source(&self, destination: &Address) -> Option<Address> {
         let [v4, wide, near] = self.sources;
         match destination {
@@ -376,6 +385,8 @@ pub struct Interfaces {
     pub all: Vec<Interface>,
     /// The number of the next one: what is gone is not taken for another.
     next: u32,
+    /// Changes with every change of interfaces and addresses.
+    pub version: u64,
     routes: Routes,
     own: Addresses,
     broadcasts: Addresses,
@@ -386,6 +397,7 @@ impl Default for Interfaces {
         let mut interfaces = Interfaces {
             all: Vec::from([Interface::loopback()]),
             next: LOOPBACK + 1,
+            version: 1,
             routes: Routes::default(),
             own: Addresses::default(),
             broadcasts: Addresses::default(),
@@ -414,6 +426,7 @@ impl Interfaces {
     /// One more; its number.
     pub fn add(&mut self, name: &[u8], mtu: u32, flags: u32, device: Box<dyn Device>) -> u32 {
         let number = self.next;
+        self.version += 1;
         self.find_next();
         self.all.push(Interface {
             number,
@@ -447,6 +460,7 @@ impl Interfaces {
     /// It is gone. (Its addresses and routes were removed before.)
     pub fn remove(&mut self, number: u32) -> Option<Interface> {
         let at = self.all.iter().position(|of| of.number == number)?;
+        self.version += 1;
         Some(self.all.remove(at))
     }
 
@@ -492,6 +506,7 @@ impl Interfaces {
         }
         interface.addresses.push(own);
         interface.find_sources();
+        self.version += 1;
         let up = interface.flags & flag::UP != 0;
         if let Some(route) = own.route(number).filter(|_| up) {
             let there = |of: &Route| (of.interface, of.origin) == (number, origin::KERNEL);
@@ -524,6 +539,7 @@ impl Interfaces {
         let at = all.position(|of| (of.address, of.bits) == (*address, bits))?;
         let own = interface.addresses.remove(at);
         interface.find_sources();
+        self.version += 1;
         self.own.remove(address);
         if let Some(all) = own.its_broadcast() {
             self.broadcasts.remove(&all);
@@ -575,6 +591,15 @@ impl Interfaces {
     /// Is it the broadcast address of a network of this machine?
     pub fn is_broadcast(&self, address: &Address) -> bool {
         address.is_v4() && (address.is_broadcast() || self.broadcasts.contains(address))
+    }
+
+    /// Where a packet of another machine goes on: the interface, the neighbour, and the longest packet.
+    pub fn onward(&self, destination: &Address) -> Option<(u32, Address, u32)> {
+        let route = self.routes.find(destination, |_| true)?;
+        let interface = self.get(route.interface)?;
+        let next_hop = route.gateway.unwrap_or(*destination);
+        let up = interface.flags & flag::UP != 0;
+        up.then_some((interface.number, next_hop, interface.mtu))
     }
 
     /// The way to an address, if there is one. `bound`: by this interface only.

@@ -58,6 +58,14 @@ impl Net {
     }
 
     pub(crate) fn output(&mut self, cx: &mut Context, packet: Packet, way: &Way) {
+        match self.filter.asks(way.interface == LOOPBACK) {
+            true => self.judge_output(cx, packet, way),
+            false => self.transmit(cx, packet, way),
+        }
+    }
+
+    /// The same without a filter.
+    pub(crate) fn transmit(&mut self, cx: &mut Context, packet: Packet, way: &Way) {
         let taps = !self.taps.is_empty();
         if taps && way.interface == LOOPBACK {
             self.tap_loopback(cx, &packet, kind::OUTGOING);
@@ -135,19 +143,29 @@ impl Net {
             from.received.bytes += packet.bytes().len() as u64;
             from.received.dropped += u64::from(parsed.is_none());
         }
-        let Some((header, payload)) = parsed else {
-            self.complain(cx, &packet);
-            return;
+        let Some(parsed) = parsed else {
+            return match self.forward.is_on() {
+                true => self.piece_arrives(cx, interface, packet),
+                false => self.complain(cx, &packet),
+            };
         };
+        self.take_in(cx, interface, packet, parsed);
+    }
+
+    /// A packet that is understood.
+    pub(crate) fn take_in(
+        &mut self,
+        cx: &mut Context,
+        interface: u32,
+        packet: Packet,
+        (header, payload): (Header, Payload),
+    ) {
         let destination = header.destination;
         let several = destination.is_multicast() || self.interfaces.is_broadcast(&destination);
         // Loopback addresses do not come from elsewhere.
         let inside = destination.is_loopback() || header.source.is_loopback();
         let wrong = interface != LOOPBACK && inside;
-        if wrong
-            || header.source.is_multicast()
-            || !several && !self.interfaces.is_own(&destination)
-        {
+        if wrong || header.source.is_multicast() {
             return;
         }
         let arrived = Arrived {
@@ -157,6 +175,20 @@ impl Net {
             interface,
             several,
         };
+        if self.filter.asks(interface == LOOPBACK) {
+            self.judge_arrived(cx, arrived);
+        } else if several || self.interfaces.is_own(&destination) {
+            self.deliver(cx, arrived);
+        } else if self.forward.is_on() {
+            self.forward(cx, arrived);
+        }
+    }
+
+    /// A packet for this machine goes to its protocol.
+    pub(crate) fn deliver(&mut self, cx: &mut Context, arrived: Arrived) {
+        let Arrived {
+            header, several, ..
+        } = arrived;
         let taken = self.raw_arrives(cx, &arrived);
         match header.protocol {
             protocol::TCP if !several => self.segment_arrives(cx, arrived),

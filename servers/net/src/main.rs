@@ -7,12 +7,13 @@ extern crate alloc;
 
 use alloc::boxed::Box;
 use cairn_net::capture::ring::Memory;
+use cairn_net::filter::Watch;
 use cairn_net::{link, Net};
 use cairn_resmgr::event::serve;
 use cairn_resmgr::{Manager, Native};
 use cairn_rt::memory::{take_back, Shared};
 use cairn_rt::{entropy, startup, Portal};
-use core::sync::atomic::AtomicU64;
+use core::sync::atomic::{AtomicU64, Ordering::Acquire};
 
 cairn_rt::entry!(main);
 
@@ -45,9 +46,28 @@ fn ring(bytes: usize) -> Option<Box<dyn Memory>> {
     Some(Box::new(Pages(shared, portal)))
 }
 
+/// The page in which the packet filter says whether it is to be asked.
+struct Page(Shared);
+
+impl Watch for Page {
+    fn word(&self) -> u64 {
+        self.0[0].load(Acquire)
+    }
+}
+
+fn attach(filter: Portal) -> Option<Box<dyn Watch>> {
+    let answer = cairn_idl::filter::Client(&filter).attach().ok()?;
+    let portal = Portal(answer.slot());
+    let page = Shared::read(portal, 1);
+    portal.close();
+    Some(Box::new(Page(page?)))
+}
+
 fn main() -> ! {
     let mut net = Net::new(startup::portal("proc"), random);
     net.make_ring = ring;
+    net.filter.portal = startup::portal("filter");
+    net.filter.attach = Some(attach);
     link::native::attach_all(&mut net, random);
     serve(&mut Manager::new(b"net:"), &mut net, &mut Native::new())
 }

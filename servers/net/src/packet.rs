@@ -56,6 +56,10 @@ pub struct Packet {
     pub seen: bool,
     /// Its way carries no more whole, whatever its link does.
     pub mtu: u32,
+    /// It came in pieces.
+    pub joined: bool,
+    /// It was sent to several machines of its link.
+    pub group: bool,
 }
 
 /// Where what a packet carries lies in it.
@@ -109,6 +113,8 @@ impl Packet {
             trusted: false,
             seen: false,
             mtu: u32::MAX,
+            joined: false,
+            group: false,
         })
     }
 
@@ -120,6 +126,16 @@ impl Packet {
             trusted: false,
             seen: false,
             mtu: u32::MAX,
+            joined: false,
+            group: false,
+        }
+    }
+
+    /// The same of one that came in pieces.
+    pub fn joined(bytes: Vec<u8>) -> Packet {
+        Packet {
+            joined: true,
+            ..Packet::received(bytes, 0)
         }
     }
 
@@ -141,6 +157,11 @@ impl Packet {
         let at = self.bytes.len();
         self.bytes.resize(at + length, 0);
         &mut self.bytes[at..]
+    }
+
+    /// Only so many bytes are the packet.
+    pub fn shorten(&mut self, length: usize) {
+        self.bytes.truncate(self.start.saturating_add(length));
     }
 
     pub fn memory(&self) -> usize {

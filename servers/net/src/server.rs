@@ -3,6 +3,8 @@
 use crate::address::{Address, Endpoint};
 use crate::capture::{Capture, MakeRing};
 use crate::datagram::Datagram;
+use crate::filter::Gate;
+use crate::forward::Forward;
 use crate::hash::{Key, Map};
 use crate::interface::Interfaces;
 use crate::link::Attached;
@@ -30,7 +32,7 @@ use cairn_resmgr::layout;
 use cairn_resmgr::server::{put, Answer};
 use cairn_resmgr::timeouts::Timeouts;
 use cairn_resmgr::{
-    Context, Data, Dirents, Failure, Handle, Handles, Meta, Opened, Readiness, Server,
+    Access, Context, Data, Dirents, Failure, Handle, Handles, Meta, Opened, Readiness, Server,
 };
 use cairn_rt::channel::Reply;
 use cairn_rt::{Message, Portal, Received};
@@ -46,6 +48,8 @@ const SIOCATMARK: u64 = 0x8905;
 const NOWAIT: u64 = 8;
 /// Inode number of /dev/net: numbers of sockets are odd and grow from 3 on.
 const DEVICES_INO: u64 = 2;
+/// Those of the files about forwarding.
+const FORWARDING_INO: u64 = 4;
 /// What is asked of memory for a socket.
 const SOCKET_COST: usize = size_of::<Socket>() + 160;
 
@@ -67,6 +71,8 @@ pub enum Node {
     /// /dev/net, and in it the device `tun`.
     Devices,
     Tunnel,
+    /// Whether packets are forwarded, of IPv4 or (true) of IPv6: /proc/sys/net/ipv4/ip_forward and ipv6/conf/all/forwarding.
+    Forwarding(bool),
 }
 
 /// What a SEND says beside its data.
@@ -108,6 +114,8 @@ pub struct Net {
     pub(crate) ports: Ports,
     pub(crate) timers: Timers,
     pub interfaces: Interfaces,
+    pub forward: Forward,
+    pub filter: Gate,
     pub(crate) paths: Paths,
     /// Those of them that are links.
     pub(crate) links: Vec<Attached>,
@@ -178,6 +186,8 @@ impl Net {
             ports: Ports::new(key()),
             timers: Timers::default(),
             interfaces: Interfaces::default(),
+            forward: Forward::default(),
+            filter: Gate::default(),
             paths: Paths::default(),
             links: Vec::new(),
             secret: Secret::new(number.to_le_bytes()),
@@ -800,11 +810,30 @@ impl Server for Net {
                     ..Meta::default()
                 }
             }
+            Node::Forwarding(v6) => Meta {
+                mode: s::IFREG | 0o644,
+                ino: FORWARDING_INO + 2 * u64::from(v6),
+                ..Meta::default()
+            },
+        })
+    }
+
+    /// (Whether somebody may write such a file is looked at when it is opened.)
+    fn access(&mut self, node: Node) -> Answer<Access> {
+        let access = self.meta(node)?.access();
+        Ok(match node {
+            Node::Forwarding(_) => Access {
+                mode: s::IFREG | 0o666,
+                ..access
+            },
+            _ => access,
         })
     }
 
     fn lookup(&mut self, _: &mut Context, dir: Node, name: &[u8]) -> Answer<Node> {
         match (dir, name) {
+            (Node::Root, b"ip_forward") => Ok(Node::Forwarding(false)),
+            (Node::Root, b"forwarding") => Ok(Node::Forwarding(true)),
             (Node::Root, b"net") => Ok(Node::Devices),
             (Node::Devices, b"tun") => Ok(Node::Tunnel),
             (Node::Root | Node::Devices, _) => fail(ENOENT),
@@ -860,15 +889,16 @@ impl Server for Net {
             Node::Root => return None,
             Node::Devices => b"/dev/net",
             Node::Tunnel => b"/dev/net/tun",
+            Node::Forwarding(v6) => crate::forward::path(v6),
         };
         put(name, into).ok()
     }
 
     fn open(
         &mut self,
-        _: &mut Context,
+        cx: &mut Context,
         node: Node,
-        _: u64,
+        flags: u64,
         _: &mut Option<u32>,
     ) -> Answer<Opened<Node>> {
         match node {
@@ -877,6 +907,7 @@ impl Server for Net {
                 kind: kind::DIRECTORY,
             }),
             Node::Tunnel => Ok(Opened { node, kind: 0 }),
+            Node::Forwarding(_) => self.open_forwarding(cx, node, flags),
             // Also again, through /proc/self/fd.
             Node::Socket(_) => fail(ENXIO),
         }
@@ -899,13 +930,14 @@ impl Server for Net {
         &'a mut self,
         cx: &mut Context,
         handle: &'a mut Handle<Self>,
-        _: u64,
+        offset: u64,
         length: usize,
     ) -> Answer<Data<'a>> {
         self.begin(cx);
         let index = match handle.node {
             Node::Socket(index) => index,
             Node::Tunnel => return self.read_tunnel(cx, handle.state, length),
+            Node::Forwarding(v6) => return Ok(self.read_forwarding(v6, offset, length)),
             Node::Root | Node::Devices => return fail(EISDIR),
         };
         let peek = cx.request.words[2] & fs::PEEK != 0;
@@ -946,6 +978,7 @@ impl Server for Net {
                 self.alarm(cx);
                 return result;
             }
+            Node::Forwarding(v6) => return self.write_forwarding(cx, v6, length),
             _ => return fail(EBADF),
         };
         let result = self.send(cx, index, length, 0, &Sent::default());
@@ -954,6 +987,13 @@ impl Server for Net {
         let result = self.settle(cx, result, limit, nonblocking, |done| done as usize);
         self.alarm(cx);
         result
+    }
+
+    fn truncate(&mut self, _: &mut Context, node: Node, _: u64) -> Answer<()> {
+        match node {
+            Node::Forwarding(_) => Ok(()),
+            _ => fail(EINVAL),
+        }
     }
 
     fn poll(&mut self, cx: &mut Context, handle: &mut Handle<Self>) -> Answer<Readiness> {
@@ -1124,7 +1164,7 @@ impl Server for Net {
 
     fn pulse(&mut self, cx: &mut Context, pulse: &Received) {
         self.begin(cx);
-        if !self.cookie_pulse(cx, pulse) {
+        if !self.cookie_pulse(cx, pulse) && !self.filter.pulse(pulse) {
             self.link_pulse(cx, pulse);
         }
         self.pump(cx);

@@ -3,6 +3,7 @@
 use super::{for_dhcp, pieces, Change};
 use crate::address::Address;
 use crate::capture::{kind as capture, whom};
+use crate::forward::is_piece;
 use crate::interface::{Device, Neighbour, Own};
 use crate::packet::{protocol, Header, Packet, IPV6};
 use crate::tunnel::device::Queue;
@@ -69,6 +70,8 @@ pub struct Ethernet<P> {
     /// What passed, and whom it was for; none while nobody captures. Frames for others are kept too.
     captured: Option<VecDeque<(u8, Vec<u8>)>>,
     captures_all: bool,
+    /// Pieces are not put together here.
+    passes: bool,
     changes: VecDeque<Change>,
     /// When the present request came.
     now: u64,
@@ -102,6 +105,7 @@ impl<P: Port> Ethernet<P> {
             backlog: VecDeque::new(),
             captured: None,
             captures_all: false,
+            passes: false,
             changes: VecDeque::new(),
             now: 0,
             budget: ROUND,
@@ -511,6 +515,7 @@ impl<P: Port> Device for Ethernet<P> {
                 continue;
             };
             let ours = frame::is_for(to, self.port.mac());
+            let group = to[0] & 1 != 0;
             if self.wanted && self.captured.is_some() {
                 self.keep_received(&bytes, ours);
             }
@@ -519,7 +524,13 @@ impl<P: Port> Device for Ethernet<P> {
             }
             match kind {
                 Kind::Arp => self.arp_arrives(&bytes[HEADER..]),
+                Kind::Ipv4 | Kind::Ipv6 if self.passes && is_piece(&bytes[HEADER..]) => {
+                    let mut packet = Packet::received(bytes, HEADER);
+                    packet.group = group;
+                    return Some(packet);
+                }
                 Kind::Ipv6 => {
+                    let mut joined = false;
                     let mut start = HEADER;
                     match self.fragments6.arrives_v6(self.now, &bytes[HEADER..]) {
                         // (What comes in pieces is none of these: RFC 6980.)
@@ -529,16 +540,19 @@ impl<P: Port> Device for Ethernet<P> {
                         }
                         Outcome::Whole => {}
                         Outcome::Kept => continue,
-                        Outcome::Complete(whole) => (bytes, start) = (whole, 0),
+                        Outcome::Complete(whole) => (bytes, start, joined) = (whole, 0, true),
                     }
-                    return Some(Packet::received(bytes, start));
+                    let mut packet = Packet::received(bytes, start);
+                    (packet.joined, packet.group) = (joined, group);
+                    return Some(packet);
                 }
                 Kind::Ipv4 => {
+                    let mut joined = false;
                     let mut start = HEADER;
                     match self.fragments.arrives(self.now, &bytes[HEADER..]) {
                         Outcome::Whole => {}
                         Outcome::Kept => continue,
-                        Outcome::Complete(whole) => (bytes, start) = (whole, 0),
+                        Outcome::Complete(whole) => (bytes, start, joined) = (whole, 0, true),
                     }
                     if let Some(client) = &mut self.client {
                         if let Some(message) = for_dhcp(&bytes[start..]) {
@@ -547,11 +561,17 @@ impl<P: Port> Device for Ethernet<P> {
                             continue;
                         }
                     }
-                    return Some(Packet::received(bytes, start));
+                    let mut packet = Packet::received(bytes, start);
+                    (packet.joined, packet.group) = (joined, group);
+                    return Some(packet);
                 }
             }
         }
         None
+    }
+
+    fn pass_pieces(&mut self, on: bool) {
+        self.passes = on;
     }
 
     fn pulse(&mut self, pulse: &Received) {

@@ -77,6 +77,7 @@ impl Net {
     ) -> Option<(u32, u32)> {
         self.links.try_reserve(1).ok()?;
         let timer = self.timers.add(Owner::Interface(0))?;
+        self.forward.begin_again();
         let number = self.interfaces.add(name, mtu, flags, device);
         self.timers.belongs_to(timer, Owner::Interface(number));
         self.links.push(Attached {
@@ -151,6 +152,7 @@ impl Net {
     fn look_at(&mut self, cx: &mut Context, link: Attached) {
         let number = link.interface;
         let now = self.time;
+        self.tell_of_pieces();
         while let Some(packet) = self.device(number).and_then(|d| d.receive(cx, now)) {
             self.tap_link(cx, number);
             self.input(cx, number, packet);

@@ -2,6 +2,7 @@
 
 use crate::address::Address;
 use crate::capture::{kind, HEADER};
+use crate::forward::is_piece;
 use crate::interface::Device;
 use crate::link::ethernet::Port;
 use crate::link::{pieces, Change};
@@ -130,6 +131,8 @@ pub struct Tun {
     random: fn() -> u64,
     /// What passed, with a header that says its protocol; none while nobody captures.
     captured: Option<VecDeque<(u8, Vec<u8>)>>,
+    /// Pieces are not put together here.
+    passes: bool,
     late: VecDeque<Vec<u8>>,
 }
 
@@ -143,6 +146,7 @@ impl Tun {
             up: false,
             random,
             captured: None,
+            passes: false,
             late: VecDeque::new(),
         }
     }
@@ -189,14 +193,19 @@ impl Device for Tun {
         let outcome = match protocol {
             // Who says one protocol and writes another is not understood.
             _ if protocol_of(&bytes) != Some(protocol) => return None,
+            _ if self.passes && is_piece(&bytes) => Outcome::Whole,
             PROTOCOL_V4 => self.fragments.arrives(now.0, &bytes),
             _ => self.fragments6.arrives_v6(now.0, &bytes),
         };
         match outcome {
             Outcome::Whole => Some(Packet::received(bytes, 0)),
-            Outcome::Complete(whole) => Some(Packet::received(whole, 0)),
+            Outcome::Complete(whole) => Some(Packet::joined(whole)),
             Outcome::Kept => None,
         }
+    }
+
+    fn pass_pieces(&mut self, on: bool) {
+        self.passes = on;
     }
 
     fn time_passes(&mut self, _: &mut Context, now: Time) {
