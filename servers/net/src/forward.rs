@@ -533,3 +533,7 @@ pub(crate) fn quoted(bytes: &[u8]) -> Option<(Header, Payload)> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+#[path = "forward_tests.rs"]
+pub(crate) mod tests;

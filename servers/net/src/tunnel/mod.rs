@@ -7,7 +7,7 @@
 
 pub mod device;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use crate::interface::{flag, ETHERNET, NO_HARDWARE};
 use crate::link::ethernet::Ethernet;

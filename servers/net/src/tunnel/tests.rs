@@ -15,15 +15,15 @@ use proptest::prelude::*;
 const OWN: [u8; 4] = [10, 7, 0, 1];
 const OTHER: [u8; 4] = [10, 7, 0, 2];
 const USER: u64 = 1000 | 1000 << 32;
-const SIOCSIFADDR: u64 = 0x8916;
-const SIOCSIFNETMASK: u64 = 0x891c;
-const SIOCSIFFLAGS: u64 = 0x8914;
+pub(crate) const SIOCSIFADDR: u64 = 0x8916;
+pub(crate) const SIOCSIFNETMASK: u64 = 0x891c;
+pub(crate) const SIOCSIFFLAGS: u64 = 0x8914;
 const SIOCGIFFLAGS: u64 = 0x8913;
 const SIOCSIFMTU: u64 = 0x8922;
-const BARE: u16 = iff::TUN | iff::NO_INFORMATION;
+pub(crate) const BARE: u16 = iff::TUN | iff::NO_INFORMATION;
 
 /// A component, which has every capability; others are no processes and have none.
-fn privileged() -> Bench<Net> {
+pub(crate) fn privileged() -> Bench<Net> {
     let mut b = bench();
     b.server.proc = Some(Portal(9));
     b.fake.service = Some(Box::new(|_, _| [u64::MAX; 8]));
@@ -31,19 +31,19 @@ fn privileged() -> Bench<Net> {
     b
 }
 
-fn open(b: &mut Bench<Net>) -> u64 {
+pub(crate) fn open(b: &mut Bench<Net>) -> u64 {
     b.fake.pass = Some(0);
     b.open(b"net/tun", o::RDWR | o::NONBLOCK, 0).unwrap()
 }
 
-fn request(name: &[u8], rest: &[u8]) -> [u8; REQUEST] {
+pub(crate) fn request(name: &[u8], rest: &[u8]) -> [u8; REQUEST] {
     let mut bytes = [0; REQUEST];
     bytes[..name.len()].copy_from_slice(name);
     bytes[NAME..NAME + rest.len()].copy_from_slice(rest);
     bytes
 }
 
-fn ioctl(
+pub(crate) fn ioctl(
     b: &mut Bench<Net>,
     badge: u64,
     number: u64,
@@ -61,13 +61,18 @@ fn set(b: &mut Bench<Net>, badge: u64, number: u64, value: u64) -> i64 {
 }
 
 /// TUNSETIFF: the name that it gets.
-fn take(b: &mut Bench<Net>, badge: u64, name: &[u8], flags: u16) -> Result<Vec<u8>, i64> {
+pub(crate) fn take(
+    b: &mut Bench<Net>,
+    badge: u64,
+    name: &[u8],
+    flags: u16,
+) -> Result<Vec<u8>, i64> {
     let told = ioctl(b, badge, TUNSETIFF, &request(name, &flags.to_ne_bytes()))?;
     let end = told.iter().position(|byte| *byte == 0).unwrap();
     Ok(told[..end].into())
 }
 
-fn v4(ip: [u8; 4]) -> [u8; 8] {
+pub(crate) fn v4(ip: [u8; 4]) -> [u8; 8] {
     let [a, b, c, d] = ip;
     [2, 0, 0, 0, a, b, c, d]
 }
@@ -87,7 +92,7 @@ fn configure(b: &mut Bench<Net>, name: &[u8]) {
     b.close(s);
 }
 
-fn read(b: &mut Bench<Net>, badge: u64, room: usize) -> Result<Vec<u8>, i64> {
+pub(crate) fn read(b: &mut Bench<Net>, badge: u64, room: usize) -> Result<Vec<u8>, i64> {
     let answer = call(b, badge, &[fs::READ, fs::POSITION, 0], b"", room).unwrap();
     match answer.result() {
         count @ 0.. => Ok(answer.data[..count as usize].into()),
@@ -95,7 +100,7 @@ fn read(b: &mut Bench<Net>, badge: u64, room: usize) -> Result<Vec<u8>, i64> {
     }
 }
 
-fn write(b: &mut Bench<Net>, badge: u64, bytes: &[u8]) -> i64 {
+pub(crate) fn write(b: &mut Bench<Net>, badge: u64, bytes: &[u8]) -> i64 {
     call(b, badge, &[fs::WRITE, fs::POSITION, 0], bytes, 0)
         .unwrap()
         .result()
