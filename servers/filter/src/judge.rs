@@ -348,7 +348,10 @@ impl Filter {
         };
         // What cannot be translated keeps its port. (Within the machine it goes without a connection: its own end may be both.)
         let kept = wanted != *passes && self.connections.find(&wanted).is_none();
+        let pending = passes != &packet.tuple || packet.again.is_some();
         let free = match packet.hook {
+            // (It has this one already.)
+            _ if pending && wanted == reply => Some(reply),
             _ if packet.inside && !kept => return Err(Answer::plain(Say::Accept)),
             _ if packet.inside => Some(wanted),
             Hook::Input => kept.then_some(wanted),

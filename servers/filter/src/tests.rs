@@ -458,6 +458,13 @@ fn a_port_of_this_machine_leads_inside() {
         (answer.say, answer.tuple),
         (Say::Accept, Some(asked.inverse()))
     );
+    // Without it, the port stays.
+    assert!(filter.replace(parse(rules.replace("oifname tun0", "oifname eth0").as_bytes()).unwrap()));
+    let third = tuple(protocol::TCP, SERVER, 7000, OWN, 8443);
+    let inside = come_in(&mut filter, third, SYN, 2).unwrap();
+    assert_eq!(inside, tuple(protocol::TCP, SERVER, 7000, v4(INSIDE), 443));
+    let at = filter.connections.find(&third).unwrap().0;
+    filter.connections.remove(at);
     // What has no way leaves nothing.
     let other = tuple(protocol::TCP, SERVER, 6001, OWN, 8443);
     let Say::Again(number) = filter
