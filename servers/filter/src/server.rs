@@ -36,6 +36,9 @@ const WRITES: usize = 64;
 const BLOCK: usize = 4096;
 /// What a text and what is made of it are charged as, beside its bytes.
 const TEXT_COST: usize = 16_384;
+/// What rules are charged as: for each byte of their text, and with the places in which connections are found.
+const EACH: usize = 32;
+const RULES_COST: usize = 65_536 + 4 * crate::connections::MOST;
 /// Most connections that are shown, and how many are looked at for that.
 const SHOWN: usize = 1000;
 const LOOKED_AT: u32 = 16_384;
@@ -85,6 +88,8 @@ pub struct Manager {
     /// Who wrote the rules, and how many connections are paid for.
     payer: u32,
     paid: usize,
+    /// What the rules are charged as.
+    charged: usize,
     error: String,
     page: Option<(Page, Portal)>,
     proc: Option<Portal>,
@@ -111,6 +116,7 @@ impl Manager {
             keep,
             payer: 0,
             paid: 0,
+            charged: 0,
             error: String::new(),
             page: None,
             proc,
@@ -177,9 +183,18 @@ impl Manager {
             what: "there is no memory for these rules".into(),
             unfinished: false,
         };
-        if !self.filter.replace(rules) {
+        let cost = match none {
+            true => 0,
+            false => RULES_COST + EACH * text.len(),
+        };
+        if cx.charge(payer, cost).is_err() {
             return Err(no_memory);
         }
+        if !self.filter.replace(rules) {
+            cx.refund(payer, cost);
+            return Err(no_memory);
+        }
+        cx.refund(self.payer, core::mem::replace(&mut self.charged, cost));
         // (A text that fits here fits there.)
         self.keep.save(text, payer);
         if none || payer != self.payer {

@@ -459,7 +459,9 @@ fn a_port_of_this_machine_leads_inside() {
         (Say::Accept, Some(asked.inverse()))
     );
     // Without it, the port stays.
-    assert!(filter.replace(parse(rules.replace("oifname tun0", "oifname eth0").as_bytes()).unwrap()));
+    assert!(
+        filter.replace(parse(rules.replace("oifname tun0", "oifname eth0").as_bytes()).unwrap())
+    );
     let third = tuple(protocol::TCP, SERVER, 7000, OWN, 8443);
     let inside = come_in(&mut filter, third, SYN, 2).unwrap();
     assert_eq!(inside, tuple(protocol::TCP, SERVER, 7000, v4(INSIDE), 443));

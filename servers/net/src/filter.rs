@@ -43,6 +43,7 @@ impl Gate {
         self.portal.is_some() && self.asks_now(inside)
     }
 
+    #[inline]
     fn asks_now(&self, inside: bool) -> bool {
         match (self.word(), inside) {
             (0, inside) => !inside,
@@ -51,6 +52,7 @@ impl Gate {
         }
     }
 
+    #[inline]
     fn word(&self) -> u64 {
         self.page.as_ref().map_or(0, |page| page.word())
     }
@@ -384,6 +386,8 @@ impl Net {
     }
 
     /// A packet came, for this machine or another one.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn judge_arrived(&mut self, cx: &mut Context, mut arrived: Arrived) {
         let inside = arrived.interface == LOOPBACK;
         let mut again = None;
@@ -408,7 +412,7 @@ impl Net {
             let by = (*interface, onward.map_or(0, |of| of.0));
             match self.ask(cx, hook, by, (packet, header, *payload), again) {
                 Told::Drop => return,
-                Told::Accept(_) if own => return self.deliver(cx, arrived),
+                Told::Accept(_) if own => return self.deliver_judged(cx, arrived),
                 Told::Accept(rewriting) => {
                     let Arrived {
                         packet,
@@ -439,6 +443,8 @@ impl Net {
     }
 
     /// A packet of this machine is about to leave.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn judge_output(&mut self, cx: &mut Context, mut packet: Packet, way: &Way) {
         let inside = way.interface == LOOPBACK;
         let Some((mut header, payload)) = packet.parse() else {

@@ -291,9 +291,16 @@ impl Net {
     // ---- packets
 
     /// A packet for another machine.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn forward(&mut self, cx: &mut Context, arrived: Arrived) {
-        let Arrived { packet, header, .. } = arrived;
-        if self.goes_on(cx, &packet, &header) {
+        let Arrived {
+            packet,
+            header,
+            interface,
+            ..
+        } = arrived;
+        if self.forward.is_on() && interface != LOOPBACK && self.goes_on(cx, &packet, &header) {
             let onward = self.interfaces.onward(&header.destination);
             self.send_on(cx, packet, &header, onward);
         }

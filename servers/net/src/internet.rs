@@ -60,12 +60,18 @@ impl Net {
     pub(crate) fn output(&mut self, cx: &mut Context, packet: Packet, way: &Way) {
         match self.filter.asks(way.interface == LOOPBACK) {
             true => self.judge_output(cx, packet, way),
-            false => self.transmit(cx, packet, way),
+            false => self.put_out(cx, packet, way),
         }
     }
 
     /// The same without a filter.
+    #[inline(never)]
     pub(crate) fn transmit(&mut self, cx: &mut Context, packet: Packet, way: &Way) {
+        self.put_out(cx, packet, way);
+    }
+
+    #[inline(always)]
+    fn put_out(&mut self, cx: &mut Context, packet: Packet, way: &Way) {
         let taps = !self.taps.is_empty();
         if taps && way.interface == LOOPBACK {
             self.tap_loopback(cx, &packet, kind::OUTGOING);
@@ -153,6 +159,7 @@ impl Net {
     }
 
     /// A packet that is understood.
+    #[inline(always)]
     pub(crate) fn take_in(
         &mut self,
         cx: &mut Context,
@@ -168,6 +175,20 @@ impl Net {
         if wrong || header.source.is_multicast() {
             return;
         }
+        let asks = self.filter.asks(interface == LOOPBACK);
+        if asks || !several && !self.interfaces.is_own(&destination) {
+            let arrived = Arrived {
+                packet,
+                header,
+                payload,
+                interface,
+                several,
+            };
+            return match asks {
+                true => self.judge_arrived(cx, arrived),
+                false => self.forward(cx, arrived),
+            };
+        }
         let arrived = Arrived {
             packet,
             header,
@@ -175,16 +196,16 @@ impl Net {
             interface,
             several,
         };
-        if self.filter.asks(interface == LOOPBACK) {
-            self.judge_arrived(cx, arrived);
-        } else if several || self.interfaces.is_own(&destination) {
-            self.deliver(cx, arrived);
-        } else if self.forward.is_on() {
-            self.forward(cx, arrived);
-        }
+        self.deliver(cx, arrived);
+    }
+
+    #[inline(never)]
+    pub(crate) fn deliver_judged(&mut self, cx: &mut Context, arrived: Arrived) {
+        self.deliver(cx, arrived);
     }
 
     /// A packet for this machine goes to its protocol.
+    #[inline(always)]
     pub(crate) fn deliver(&mut self, cx: &mut Context, arrived: Arrived) {
         let Arrived {
             header, several, ..
