@@ -1,5 +1,5 @@
-/* The packet filter between two interfaces of TUN, tun0 inside and tun1 outside: replies through a translation, a policy that drops, counters, refusals, rules that
- * are wrong, and a filter that is ended in the midst of it. */
+/* The packet filter between two interfaces of TUN, tun0 inside and tun1 outside: replies through a translation, a policy that drops, counters, refusals, rules
+ * that are wrong, and a filter that is ended in the midst of it. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>

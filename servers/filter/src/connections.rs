@@ -1,7 +1,7 @@
 //! Connections as a filter knows them: both directions, what state they are in, and when they are forgotten.
 //!
-//! What always holds: each connection is found by both of its tuples, and no two have one in common. There are [`MOST`] at most. The buckets are made once, so no
-//! table is ever moved. The time that a connection has left depends on its [`Class`] alone: those of a class lie in the order in which they end, and
+//! What always holds: each connection is found by both of its tuples, and no two have one in common. There are [`MOST`] at most. The buckets are made once, so
+//! no table is ever moved. The time that a connection has left depends on its [`Class`] alone: those of a class lie in the order in which they end, and
 //! nothing goes through all of them.
 
 use crate::tuple::{protocol, Tuple};

@@ -1,7 +1,7 @@
 //! The manager of `filter:`: files for programs, and what is asked for each packet ([`cairn_idl::filter`]).
 //!
-//! * `rules` is the text of the rules, with their counters. What is written there are other rules: they hold as a whole, from the write on with which a table ends, or
-//!   not at all. (A write of whole blocks of 4,096 bytes may have more behind it, and is looked at again when the file is closed.)
+//! * `rules` is the text of the rules, with their counters. What is written there are other rules: they hold as a whole, from the write on with which a table
+//!   ends, or not at all. (A write of whole blocks of 4,096 bytes may have more behind it, and is looked at again when the file is closed.)
 //! * `connections` says how many there are, and shows the first of them; `error` what was wrong with the text that was written last.
 //!
 //! Who may: whoever has CAP_NET_ADMIN, to read as well. What is kept for connections is on the account of who wrote the rules.

@@ -602,9 +602,11 @@ proptest! {
 
     #[test]
     fn any_packets_leave_connections_in_order(
-        packets in proptest::collection::vec((any_tuple(), 0u8..3, 0u8..4, 0u8..4, any::<u8>(), any::<bool>(), any_tuple(), proptest::option::of(0u32..20)), 0..200)
+        packets in proptest::collection::vec(
+            (any_tuple(), 0u8..3, 0u8..4, 0u8..4, any::<u8>(), any::<bool>(), any_tuple(), proptest::option::of(0u32..20)), 0..200)
     ) {
-        let rules = format!("{MASQUERADE} table ip n {{ chain p {{ type nat hook prerouting priority 0; tcp dport 2 dnat to 10.0.0.3:1; udp dport 1 dnat to 10.0.0.2 }} }}
+        let rules = format!("{MASQUERADE} table ip n {{ chain p {{
+            type nat hook prerouting priority 0; tcp dport 2 dnat to 10.0.0.3:1; udp dport 1 dnat to 10.0.0.2 }} }}
             table inet o {{ chain i {{ type filter hook input priority 0; icmp type 3 drop }} }}");
         let mut filter = filter(&rules, 20);
         for (i, (tuple, hook, came, leaves, kind, quotes, quoted, again)) in packets.into_iter().enumerate() {
@@ -869,7 +871,10 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_is_asked_ends(asked in proptest::collection::vec((60u64..70, proptest::array::uniform7(any::<u64>()), proptest::collection::vec(any::<u8>(), 0..100), any::<bool>()), 0..40)) {
+    fn whatever_is_asked_ends(
+        asked in proptest::collection::vec(
+            (60u64..70, proptest::array::uniform7(any::<u64>()), proptest::collection::vec(any::<u8>(), 0..100), any::<bool>()), 0..40)
+    ) {
         let mut b = bench(words());
         write(&mut b, RULES, 100_000);
         for (operation, rest, out, router) in asked {

@@ -1,8 +1,8 @@
-//! What the packet filter is asked, and what becomes of its answers (idl/filter.idl, docs/filter.md). The filter is a component of its own, `servers/filter`; without
-//! it nothing here runs.
+//! What the packet filter is asked, and what becomes of its answers (idl/filter.idl, docs/filter.md). The filter is a component of its own, `servers/filter`;
+//! without it nothing here runs.
 //!
-//! What always holds: while a filter that the manifest names does not answer, what it would be asked for is dropped. Its answers say what becomes of a packet and
-//! how addresses and ports are rewritten; sums are changed by the difference, so what was wrong stays wrong.
+//! What always holds: while a filter that the manifest names does not answer, what it would be asked for is dropped. Its answers say what becomes of a packet
+//! and how addresses and ports are rewritten; sums are changed by the difference, so what was wrong stays wrong.
 
 use crate::address::Address;
 use crate::forward::{quoted, update};
@@ -24,20 +24,24 @@ pub trait Watch {
     fn word(&self) -> u64;
 }
 
+/// Asks the filter for its page.
+pub type Attach = fn(Portal) -> Option<Box<dyn Watch>>;
+
 /// The way to the filter.
 #[derive(Default)]
 pub struct Gate {
     /// None: there is no filter in this system.
     pub portal: Option<Portal>,
     /// Asks for the page.
-    pub attach: Option<fn(Portal) -> Option<Box<dyn Watch>>>,
+    pub attach: Option<Attach>,
     page: Option<Box<dyn Watch>>,
     /// Which interfaces it was told of.
     told: u64,
 }
 
 impl Gate {
-    /// Is it to be asked, for what comes from a link or leaves by one, or (true) for what does not leave the machine? Nobody knows that of a filter that is gone.
+    /// Is it to be asked, for what comes from a link or leaves by one, or (true) for what does not leave the machine? Nobody knows the latter of a filter that is
+    /// gone.
     #[inline]
     pub fn asks(&self, inside: bool) -> bool {
         self.portal.is_some() && self.asks_now(inside)

@@ -61,7 +61,7 @@ fn filtered() -> (Bench<Net>, [u64; 2], Shared) {
     b.server.filter.portal = Some(FILTER);
     b.server.filter.attach = Some(attach);
     PAGE.with(|of| of.store(page::LIVES | page::ASKS, Ordering::Relaxed));
-    b.pulse(pulse::NOTIFY.into(), 1, filter::BEGUN);
+    b.pulse(pulse::NOTIFY, 1, filter::BEGUN);
     (b, ends, script)
 }
 
@@ -204,7 +204,7 @@ fn while_it_is_gone_nothing_passes() {
     assert_eq!(receive(&mut b, s, 10, 0), Ok(b"own".to_vec()));
     // Its successor is told of the interfaces.
     set(page::LIVES | page::ASKS);
-    b.pulse(pulse::NOTIFY.into(), 1, filter::BEGUN);
+    b.pulse(pulse::NOTIFY, 1, filter::BEGUN);
     assert_eq!(passes(&mut b), [true; 3]);
     assert_eq!(script.borrow().asked[asked][0], filter::INTERFACES);
     // One that answers nonsense is one that drops.
@@ -342,14 +342,18 @@ proptest! {
     }
 
     #[test]
-    fn whatever_a_filter_says_ends(answers in proptest::collection::vec(proptest::array::uniform8(prop_oneof![any::<u64>(), 0u64..4]), 1..30), packets in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 20..80), 0..20)) {
+    fn whatever_a_filter_says_ends(
+        answers in proptest::collection::vec(proptest::array::uniform8(prop_oneof![any::<u64>(), 0u64..4]), 1..30),
+        packets in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 20..80), 0..20)
+    ) {
         let (mut b, ends, script) = filtered();
         script.borrow_mut().answers = answers;
         for packet in packets {
             through(&mut b, ends, &packet);
             through(&mut b, ends, &across(&packet));
             through(&mut b, ends, &datagram(Address::v4(LEFT), Address::v4(OWN), 9, &packet));
-            tun::write(&mut b, ends[1], &made(&Header { source: Address::v4(LEFT), destination: Address::v4(OWN), protocol: 1, ttl: 3, ..Header::default() }, &packet));
+            let header = Header { source: Address::v4(LEFT), destination: Address::v4(OWN), protocol: 1, ttl: 3, ..Header::default() };
+            tun::write(&mut b, ends[1], &made(&header, &packet));
         }
     }
 }
