@@ -11,21 +11,22 @@ use crate::interface::{Way, LOOPBACK};
 use crate::internet::Arrived;
 use crate::packet::{checksum, protocol, Header, Packet, Payload};
 use crate::server::Net;
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 use cairn_abi::pulse;
 use cairn_ethernet::fragments::checksum as plain_checksum;
 use cairn_idl::filter::{self, about, page, said, Hook, Refusal, Say};
 use cairn_resmgr::Context;
 use cairn_rt::{Message, Portal, Received};
+use core::sync::atomic::Ordering::Acquire;
 
-/// The first word of the page in which the filter says whether it is to be asked.
-pub trait Watch {
-    fn word(&self) -> u64;
-}
+/// The page in whose first word the filter says whether it is to be asked.
+#[cfg(not(test))]
+pub type Page = cairn_rt::memory::Shared;
+#[cfg(test)]
+pub type Page = &'static [core::sync::atomic::AtomicU64];
 
 /// Asks the filter for its page.
-pub type Attach = fn(Portal) -> Option<Box<dyn Watch>>;
+pub type Attach = fn(Portal) -> Option<Page>;
 
 /// The way to the filter.
 #[derive(Default)]
@@ -34,7 +35,7 @@ pub struct Gate {
     pub portal: Option<Portal>,
     /// Asks for the page.
     pub attach: Option<Attach>,
-    page: Option<Box<dyn Watch>>,
+    page: Option<Page>,
     /// Which interfaces it was told of.
     told: u64,
 }
@@ -58,7 +59,8 @@ impl Gate {
 
     #[inline]
     fn word(&self) -> u64 {
-        self.page.as_ref().map_or(0, |page| page.word())
+        let word = self.page.as_ref().and_then(|page| page.first());
+        word.map_or(0, |word| word.load(Acquire))
     }
 
     /// The filter's pulse: it has begun. False: it is not.
@@ -416,7 +418,7 @@ impl Net {
             let by = (*interface, onward.map_or(0, |of| of.0));
             match self.ask(cx, hook, by, (packet, header, *payload), again) {
                 Told::Drop => return,
-                Told::Accept(_) if own => return self.deliver_judged(cx, arrived),
+                Told::Accept(_) if own => return self.deliver(cx, arrived),
                 Told::Accept(rewriting) => {
                     let Arrived {
                         packet,

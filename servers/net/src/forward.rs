@@ -445,7 +445,7 @@ impl Net {
             let mut joined = Packet::joined(whole);
             joined.group = packet.group;
             match joined.parse() {
-                Some(parsed) => self.take_in(cx, interface, joined, parsed),
+                Some(parsed) => self.take_in_joined(cx, interface, joined, parsed),
                 None => self.complain(cx, &joined),
             }
         }

@@ -160,7 +160,7 @@ impl Net {
 
     /// A packet that is understood.
     #[inline(always)]
-    pub(crate) fn take_in(
+    fn take_in(
         &mut self,
         cx: &mut Context,
         interface: u32,
@@ -199,13 +199,21 @@ impl Net {
         self.deliver(cx, arrived);
     }
 
+    /// The same of one that was put together.
+    #[cold]
     #[inline(never)]
-    pub(crate) fn deliver_judged(&mut self, cx: &mut Context, arrived: Arrived) {
-        self.deliver(cx, arrived);
+    pub(crate) fn take_in_joined(
+        &mut self,
+        cx: &mut Context,
+        interface: u32,
+        packet: Packet,
+        parsed: (Header, Payload),
+    ) {
+        self.take_in(cx, interface, packet, parsed);
     }
 
     /// A packet for this machine goes to its protocol.
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn deliver(&mut self, cx: &mut Context, arrived: Arrived) {
         let Arrived {
             header, several, ..

@@ -7,13 +7,12 @@ extern crate alloc;
 
 use alloc::boxed::Box;
 use cairn_net::capture::ring::Memory;
-use cairn_net::filter::Watch;
 use cairn_net::{link, Net};
 use cairn_resmgr::event::serve;
 use cairn_resmgr::{Manager, Native};
 use cairn_rt::memory::{take_back, Shared};
 use cairn_rt::{entropy, startup, Portal};
-use core::sync::atomic::{AtomicU64, Ordering::Acquire};
+use core::sync::atomic::AtomicU64;
 
 cairn_rt::entry!(main);
 
@@ -47,20 +46,12 @@ fn ring(bytes: usize) -> Option<Box<dyn Memory>> {
 }
 
 /// The page in which the packet filter says whether it is to be asked.
-struct Page(Shared);
-
-impl Watch for Page {
-    fn word(&self) -> u64 {
-        self.0[0].load(Acquire)
-    }
-}
-
-fn attach(filter: Portal) -> Option<Box<dyn Watch>> {
+fn attach(filter: Portal) -> Option<Shared> {
     let answer = cairn_idl::filter::Client(&filter).attach().ok()?;
     let portal = Portal(answer.slot());
     let page = Shared::read(portal, 1);
     portal.close();
-    Some(Box::new(Page(page?)))
+    page
 }
 
 fn main() -> ! {

@@ -1003,6 +1003,12 @@ impl Server for Net {
                 let (ready, keys) = self.poll_tunnel(cx.request.badge, handle.state);
                 return Ok(Readiness { ready, keys });
             }
+            Node::Forwarding(_) => {
+                return Ok(Readiness {
+                    ready: fs::poll::IN | fs::poll::RDNORM | fs::poll::OUT | fs::poll::WRNORM,
+                    keys: [0; 2],
+                })
+            }
             _ => {
                 return Ok(Readiness {
                     ready: 0,
