@@ -70,6 +70,21 @@ static void interface(int number)
 	if (ioctl(control, SIOCSIFFLAGS, &request))
 		perror("SIOCSIFFLAGS");
 	close(control);
+	/* RTM_NEWADDR: fdNN::1/64. */
+	struct {
+		uint32_t length;
+		uint16_t type, flags;
+		uint32_t sequence, port;
+		uint8_t family, bits, own_flags, scope;
+		uint32_t index;
+		uint16_t size, kind;
+		uint8_t address[16];
+	} message = { 44, 20, 5, 1, 0, AF_INET6, 64, 2, 0, if_nametoindex(request.ifr_name), 20, 2, { 0xfd, number, [15] = 1 } };
+	char answer[200];
+	int link = socket(AF_NETLINK, SOCK_RAW, 0);
+	send(link, &message, sizeof message, 0);
+	recv(link, answer, sizeof answer, 0);
+	close(link);
 	ends[number - 1] = fd;
 }
 
@@ -104,6 +119,33 @@ static int made(uint8_t *to, int protocol, const char *source, int from, const c
 	}
 	put(above + sum, fold(add(above, length - 20) + (protocol == 1 ? 0 : add(to + 12, 8) + protocol + length - 20)));
 	return length;
+}
+
+/* A datagram of IPv6 goes in at one end; what comes out at the other. */
+static void pass6(const char *what, int end, const char *source, int from, const char *destination, int into)
+{
+	uint8_t packet[60] = { 0x60, [5] = 12, [6] = 17, [7] = 9 };
+	char one[64], other[64];
+	inet_pton(AF_INET6, source, packet + 8);
+	inet_pton(AF_INET6, destination, packet + 24);
+	put(packet + 40, from);
+	put(packet + 42, into);
+	put(packet + 44, 12);
+	put(packet + 46, fold(add(packet + 8, 44) + 17 + 12));
+	if (write(ends[end], packet, 52) != 52)
+		perror(what);
+	struct pollfd ready = { ends[!end], POLLIN, 0 };
+	while (poll(&ready, 1, 100) > 0) {
+		uint8_t came[2000];
+		if (read(ends[!end], came, sizeof came) != 52 || came[6] != 17)
+			continue;
+		inet_ntop(AF_INET6, came + 8, one, sizeof one);
+		inet_ntop(AF_INET6, came + 24, other, sizeof other);
+		printf("%s: %s to %s, %s, ports %d to %d\n", what, one, other, fold(add(came + 8, 44) + 17 + 12) ? "wrong" : "right", came[40] << 8 | came[41],
+		       came[42] << 8 | came[43]);
+		return;
+	}
+	printf("%s: nothing\n", what);
 }
 
 static int right(const uint8_t *ip, int length)
@@ -190,7 +232,7 @@ static void set(const char *path, const char *text)
 }
 
 static const char all[] =
-	"table ip nat {\n"
+	"table inet nat {\n"
 	"	chain out { type nat hook postrouting priority srcnat; oifname \"tun1\" masquerade }\n"
 	"	chain in { type nat hook prerouting priority dstnat; iifname tun1 tcp dport 8080 dnat to 10.1.0.9:80 }\n"
 	"}\n"
@@ -214,6 +256,7 @@ int main(int argc, char **argv)
 	interface(1);
 	interface(2);
 	set("/proc/sys/net/ipv4/ip_forward", "1\n");
+	set("/proc/sys/net/ipv6/conf/all/forwarding", "1\n");
 	pass("no rules", INSIDE, packet, made(packet, 17, inside, 5000, server, 53, 0));
 	rules(all);
 	/* Two machines inside with the same port, and each its replies. */
@@ -249,6 +292,10 @@ int main(int argc, char **argv)
 	/* A service inside. */
 	pass("from outside", OUTSIDE, packet, made(packet, 6, server, 7000, own, 8080, 2));
 	pass("its answer", INSIDE, packet, made(packet, 6, "10.1.0.9", 80, server, 7000, 18));
+	/* IPv6. */
+	pass6("six", INSIDE, "fd01::2", 5000, "fd02::9", 53);
+	pass6("six, reply", OUTSIDE, "fd02::9", 53, "fd02::1", 5000);
+	pass6("six, stranger", OUTSIDE, "fd02::9", 54, "fd01::2", 5000);
 	/* Refused, and told. */
 	length = made(packet, 6, inside, 6001, server, 25, 2);
 	write(ends[INSIDE], packet, length);

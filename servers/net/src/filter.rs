@@ -131,10 +131,12 @@ const ICMP_HEADER: usize = 8;
 
 /// What an error quotes, if it is about a packet of whom it goes to.
 fn quoted_by(packet: &Packet, header: &Header, payload: Payload) -> Option<(Header, Payload)> {
-    let inner = packet.payload(payload).get(ICMP_HEADER..)?;
-    let (quoted, place) = quoted(inner)?;
-    let whole = is_error(header.protocol, packet.payload(payload)[0]);
-    let right = whole && quoted.source == header.destination && place.end - place.start >= 8;
+    let bytes = packet.payload(payload);
+    if !is_error(header.protocol, *bytes.first()?) {
+        return None;
+    }
+    let (quoted, place) = quoted(bytes.get(ICMP_HEADER..)?)?;
+    let right = quoted.source == header.destination && place.end - place.start >= 8;
     right.then_some((quoted, place))
 }
 
