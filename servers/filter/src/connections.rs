@@ -237,6 +237,23 @@ impl Connections {
         None
     }
 
+    /// How many are looked at until this one is found.
+    #[cfg(test)]
+    pub fn looks(&self, tuple: &Tuple) -> usize {
+        let mut link = self.buckets[self.bucket(tuple)];
+        let mut count = 0;
+        while link != NONE {
+            count += 1;
+            let connection = self.all.get(link >> 1).unwrap();
+            let tuples = [&connection.original, &connection.reply];
+            if tuples[link as usize & 1] == tuple {
+                break;
+            }
+            link = connection.chained[link as usize & 1];
+        }
+        count
+    }
+
     /// One more, of which neither tuple is known. None: there is no room.
     pub fn insert(&mut self, original: Tuple, reply: Tuple, class: Class, now: u64) -> Option<u32> {
         if self.is_full() || self.buckets.is_empty() {

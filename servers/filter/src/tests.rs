@@ -577,9 +577,14 @@ fn many_connections_cost_what_few_do() {
             begun.elapsed()
         });
         spans.push(least.min().unwrap());
+        // (A wall clock is no witness on a machine that others use.)
+        let looks = (0..count).map(|i| filter.connections.looks(&of(i)));
+        let (sum, most) = looks.fold((0, 0), |(sum, most), looks| (sum + looks, most.max(looks)));
+        assert!(
+            sum < 2 * count as usize && most < 16,
+            "{sum} of {count}, {most}"
+        );
     }
-    // (Caches hold fewer of them: so not the same.)
-    assert!(spans[1] < spans[0] * 12, "{spans:?}");
     println!("10,000 packets among 10,000 and 100,000 connections: {spans:?}");
     assert_eq!(filter.connections.len(), 100_000);
     check(&filter.connections);
