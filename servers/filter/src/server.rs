@@ -47,7 +47,7 @@ const BATCH: usize = 64;
 /// How often connections are looked at when no packet comes.
 const LOOK: u64 = 30_000_000_000;
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
 pub enum Node {
     /// The mount portal, and the folder that /proc/net has.
     Root,

@@ -190,7 +190,7 @@ fn a_long_file_goes_in_pieces() {
             }
             assert_eq!(b.server.pool.usage().0 as u64, left);
             assert_eq!(before.1 / PAGE, before.0, "nodes are small");
-            if let None = ends {
+            if ends.is_none() {
                 assert_eq!(b.server.charged_to(1000), before.1);
             }
             let mut pieces = 0;
