@@ -178,7 +178,10 @@ impl Net {
             start: payload.start + HEADER,
             end: payload.start + length,
         };
-        if arrived.several && !header.destination.is_multicast() {
+        if arrived.several && header.destination.is_multicast() {
+            return self.group_datagram(cx, &ends, &arrived, payload);
+        }
+        if arrived.several {
             return self.spread_datagram(cx, &ends, &arrived, payload);
         }
         let Some(index) = self.datagram_socket(&ends) else {
@@ -315,7 +318,16 @@ impl Net {
         if socket.local.port == 0 {
             self.bind_ephemeral(cx, index)?;
         }
-        let Some(mut way) = self.interfaces.way(&to.address, device) else {
+        let multicast = to.address.is_multicast();
+        let (device, from) = match multicast || sent.scope != 0 {
+            true => self.outgoing(index, &to.address, sent, device)?,
+            false => (device, None),
+        };
+        let way = match multicast {
+            true => self.way_to_group(&to.address, device),
+            false => self.interfaces.way(&to.address, device),
+        };
+        let Some(mut way) = way else {
             return fail(ENETUNREACH);
         };
         if !may_broadcast && self.interfaces.is_broadcast(&to.address) {
@@ -325,7 +337,7 @@ impl Net {
         let own = match asked {
             Some(from) if !self.interfaces.is_own(&from) => return fail(EINVAL),
             Some(from) => from,
-            None if bound.is_any() => way.source,
+            None if bound.is_any() || bound.is_multicast() => from.unwrap_or(way.source),
             None => bound,
         };
         if own.is_v4() != way.next_hop.is_v4() {
@@ -340,7 +352,6 @@ impl Net {
             let now = self.now(cx);
             way.mtu = self.path_mtu(&destination, &way, now);
         }
-        let multicast = destination.is_multicast();
         let header = Header {
             source: own,
             destination,
@@ -427,7 +438,10 @@ impl Net {
             };
             bytes[6..8].copy_from_slice(&sum.to_be_bytes());
         }
-        self.output(cx, packet, &way);
+        match to.address.is_multicast() {
+            true => self.output_to_group(cx, index, packet, &way),
+            false => self.output(cx, packet, &way),
+        }
         Ok(length)
     }
 
@@ -488,7 +502,12 @@ impl Net {
                 if !broadcast && self.interfaces.is_broadcast(&to.address) {
                     return fail(EACCES);
                 }
-                match self.interfaces.way(&to.address, device) {
+                let scope = (cx.request.words[3] >> 32) as u32;
+                let way = match to.address.is_multicast() || scope != 0 {
+                    true => self.way_as_told(index, &to.address, scope, device)?,
+                    false => self.interfaces.way(&to.address, device),
+                };
+                match way {
                     Some(way) => Some(way),
                     None => return fail(ENETUNREACH),
                 }

@@ -34,6 +34,8 @@ pub mod v6 {
     pub const PARAMETER_PROBLEM: u8 = 4;
     pub const ECHO: u8 = 128;
     pub const ECHO_REPLY: u8 = 129;
+    pub const GROUPS_ASKED: u8 = 130;
+    pub const GROUP_REPORTED: u8 = 131;
 }
 
 /// What an error says of a packet of ours.
@@ -99,6 +101,7 @@ impl Net {
                 return self.answer_echo(cx, &arrived, v6::ECHO_REPLY);
             }
             (v6::ECHO_REPLY, 0) => return self.echo_replied(cx, arrived),
+            (v6::GROUPS_ASKED | v6::GROUP_REPORTED, 0) => return self.mld_arrives(cx, &arrived),
             (v6::UNREACHABLE, 0) => About::Error(Error::NetUnreachable),
             (v6::UNREACHABLE, 1) => About::Error(Error::Prohibited),
             (v6::UNREACHABLE, 4) => About::Error(Error::Refused),

@@ -310,7 +310,7 @@ impl Interface {
         [self.sources[0], self.sources[1]]
     }
 
-    fn source(&self, destination: &Address) -> Option<Address> {
+    pub fn source(&self, destination: &Address) -> Option<Address> {
         let [v4, wide, near] = self.sources;
         match destination {
             to if to.is_v4() => v4,

@@ -2,6 +2,7 @@
 
 use crate::address::Address;
 use crate::capture::kind;
+use crate::groups::wire::IGMP;
 use crate::interface::{Way, LOOPBACK};
 use crate::packet::{protocol, Header, Packet, Payload, HEADROOM};
 use crate::server::Net;
@@ -132,6 +133,8 @@ impl Net {
                 Some(Owner::Wait(at)) => self.wait_time_passes(cx, at),
                 Some(Owner::Ring(at)) => self.look_at_ring(cx, at),
                 Some(Owner::Interface(number)) => self.link_time_passes(cx, number),
+                Some(Owner::Group(at)) => self.group_time_passes(cx, at),
+                Some(Owner::Groups(number)) => self.groups_time_passes(cx, number),
                 None => break,
             }
         }
@@ -173,6 +176,11 @@ impl Net {
         let inside = destination.is_loopback() || header.source.is_loopback();
         let wrong = interface != LOOPBACK && inside;
         if wrong || header.source.is_multicast() {
+            return;
+        }
+        // (Who asks about groups asks all, whatever they are in.)
+        let group = several && destination.is_multicast() && header.protocol != IGMP;
+        if group && !self.groups.takes(interface, &destination, &header.source) {
             return;
         }
         let asks = self.filter.asks(interface == LOOPBACK);
@@ -225,6 +233,7 @@ impl Net {
             protocol::UDP => self.datagram_arrives(cx, arrived),
             protocol::ICMP if header.is_v4() => self.icmp_arrives(cx, arrived),
             protocol::ICMP_V6 if !header.is_v4() => self.icmp_v6_arrives(cx, arrived),
+            IGMP if header.is_v4() => self.igmp_arrives(cx, &arrived),
             _ if several || taken => {}
             _ => self.protocol_unreachable(cx, &arrived),
         }

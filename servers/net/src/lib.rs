@@ -3,6 +3,7 @@
 //! * [`address`] addresses and endpoints; [`packet`] packets of IP; [`interface`] where packets come from and go to, and which route they take; [`link`] those that lead to other machines; [`internet`] what becomes of them;
 //! * [`routes`] which of them is taken; [`netlink`] what programs ask and change of all that; [`capture`] frames for programs that look at them;
 //! * [`forward`] packets for other machines; [`filter`] what is asked of the packet filter, which is another component;
+//! * [`groups`] multicast: who is in which group, and what routers are told of it;
 //! * [`tunnel`] TUN and TAP: interfaces whose other end is a program;
 //! * [`datagram`] UDP; [`errors`] what ICMP says of it; [`stream`] and [`listener`] TCP around [`cairn_tcp`]; [`icmp`] echo and errors; [`raw`] sockets for
 //!   packets as they are;
@@ -24,6 +25,7 @@ pub mod datagram;
 pub mod errors;
 pub mod filter;
 pub mod forward;
+pub mod groups;
 pub mod hash;
 pub mod icmp;
 pub mod interface;

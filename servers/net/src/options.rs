@@ -1,11 +1,13 @@
 //! Options of sockets: what they are, and getting and setting them, as numbers and words.
 
+use crate::address::Address;
+use crate::groups::{ALL_V4, ALL_V6};
 use crate::packet::protocol;
 use crate::server::{fail, Net};
 use crate::socket::{State, FILTER};
 use cairn_idl::capability;
 use cairn_idl::errno::*;
-use cairn_idl::net::{with, NETLINK, OPTION_MAX, PACKET, STREAM};
+use cairn_idl::net::{with, NETLINK, PACKET, STREAM};
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::{Context, Failure};
 use cairn_rt::channel::Reply;
@@ -47,6 +49,10 @@ pub struct Options {
     pub tos: u8,
     pub multicast_ttl: u8,
     pub multicast_loop: bool,
+    /// IP_MULTICAST_IF: an interface's number, and where packets come from; IPV6_MULTICAST_IF.
+    pub multicast_if: u32,
+    pub multicast_from: Address,
+    pub multicast_if6: u32,
     /// By number, of those that are only remembered or that RECEIVE's reader looks at (IP_PKTINFO …).
     pub ip: u64,
     pub mtu_discover: u32,
@@ -100,12 +106,15 @@ impl Options {
             tos: 0,
             multicast_ttl: 1,
             multicast_loop: true,
-            ip: 0,
+            multicast_if: 0,
+            multicast_from: Address::ANY_V4,
+            multicast_if6: 0,
+            ip: 1 << ALL_V4,
             mtu_discover: 1,
             only_v6: false,
             hops: 64,
             traffic_class: 0,
-            ipv6: 0,
+            ipv6: 1 << ALL_V6,
             no_delay: false,
             cork: false,
             quick_ack: true,
@@ -215,9 +224,7 @@ const IP_SWITCHES: u64 = 1 << 3
     | 1 << 24
     | 1 << 49;
 /// Of IPv6: RECVERR, AUTOFLOWLABEL, RECVPKTINFO, RECVHOPLIMIT, RECVTCLASS …
-const IPV6_SWITCHES: u128 = 1 << 18
-    | 1 << 19
-    | 1 << 25
+const IPV6_SWITCHES: u128 = 1 << 25
     | 1 << 29
     | 1 << 33
     | 1 << 49
@@ -332,6 +339,10 @@ impl Net {
             }
             level if special && level != SOCKET => return fail(ENOPROTOOPT),
             SOCKET => self.get_socket_option(index, number)?,
+            IP | IPV6 if cx.request.out_len != 0 => {
+                self.get_group_filter(cx, index, (level == IP, number))?;
+                [0, 0]
+            }
             IP => [u64::from(self.get_ip_option(cx, index, number)?), 0],
             IPV6 => [u64::from(self.get_ipv6_option(cx, index, number)?), 0],
             TCP if self.socket(index)?.is_stream() => {
@@ -343,7 +354,7 @@ impl Net {
             TCP | UDP | RAW_LEVEL | ICMP_V6 => return fail(ENOPROTOOPT),
             _ => return fail(EOPNOTSUPP),
         };
-        let length = self.scratch.len().min(OPTION_MAX).min(cx.request.in_len);
+        let length = self.scratch.len().min(cx.request.in_len);
         let reply = Reply::new(&[length as u64, pair[0], pair[1]]);
         Ok(match length {
             0 => reply,
@@ -421,7 +432,11 @@ impl Net {
             14 => return self.mtu_of(cx, index),
             33 => u32::from(options.multicast_ttl),
             34 => options.multicast_loop as u32,
-            32 | 50 => 0,
+            32 => {
+                let bytes = options.multicast_from.as_v4().unwrap_or_default();
+                u32::from_ne_bytes(bytes)
+            }
+            50 => 0,
             number if number < 64 && IP_SWITCHES >> number & 1 != 0 => {
                 (options.ip >> number & 1) as u32
             }
@@ -449,7 +464,7 @@ impl Net {
         Ok(match number {
             26 => options.only_v6 as u32,
             16 => u32::from(options.hops),
-            17 => 0,
+            17 => options.multicast_if6,
             18 => u32::from(options.multicast_ttl),
             19 => options.multicast_loop as u32,
             23 => options.mtu_discover,
@@ -534,6 +549,9 @@ impl Net {
                     IP => self.set_ip_option(index, number, 0)?,
                     _ => self.set_ipv6_option(index, number, 0)?,
                 }
+            }
+            IP | IPV6 if Net::is_about_groups(level == IP, number) => {
+                self.set_group_option(cx, index, (level == IP, number))?
             }
             IP => self.set_ip_option(index, number, value as i32)?,
             IPV6 => self.set_ipv6_option(index, number, value as i32)?,
@@ -645,6 +663,10 @@ impl Net {
             33 if value == -1 => options.multicast_ttl = 1,
             33 => options.multicast_ttl = within(value, 0, 255)? as u8,
             34 => options.multicast_loop = value != 0,
+            ALL_V4 => {
+                let on = within(value, 0, 1)?;
+                options.ip = options.ip & !(1 << ALL_V4) | u64::from(on) << ALL_V4;
+            }
             number if number < 64 && IP_SWITCHES >> number & 1 != 0 => {
                 options.ip = options.ip & !(1 << number) | u64::from(value != 0) << number;
             }
@@ -659,16 +681,21 @@ impl Net {
             return fail(ENOPROTOOPT);
         }
         let (bound, stream) = (socket.local.port != 0, socket.is_stream());
+        if number == 17 {
+            return match stream {
+                true => fail(ENOPROTOOPT),
+                false => self.set_multicast_if6(index, value as u32),
+            };
+        }
         let options = &mut socket.options;
         match number {
             26 if bound => return fail(EINVAL),
             26 => options.only_v6 = value != 0,
             16 if value == -1 => options.hops = 64,
             16 => options.hops = within(value, 0, 255)? as u8,
-            17 => {}
             18 if value == -1 => options.multicast_ttl = 1,
             18 => options.multicast_ttl = within(value, 0, 255)? as u8,
-            19 => options.multicast_loop = value != 0,
+            19 => options.multicast_loop = within(value, 0, 1)? != 0,
             23 => options.mtu_discover = within(value, 0, 5)?,
             67 if value == -1 => options.traffic_class = 0,
             67 => options.traffic_class = without_ecn(within(value, 0, 255)? as u8, stream),

@@ -62,7 +62,8 @@ impl Net {
                 true => header.protocol == protocol::ICMP && kind < 32,
                 false => header.protocol == protocol::ICMP_V6,
             };
-            if !ours || !theirs || icmp && !socket.wants(kind) {
+            let group = header.destination.is_multicast() && !self.hears(index, arrived);
+            if group || !ours || !theirs || icmp && !socket.wants(kind) {
                 continue;
             }
             let Some(copy) = arrived.copy() else {
@@ -148,7 +149,10 @@ impl Net {
             };
             bytes[2..4].copy_from_slice(&sum.to_be_bytes());
         }
-        self.output(cx, packet, &way);
+        match to.address.is_multicast() {
+            true => self.output_to_group(cx, index, packet, &way),
+            false => self.output(cx, packet, &way),
+        }
         Ok(length)
     }
 }

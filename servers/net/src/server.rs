@@ -5,6 +5,7 @@ use crate::capture::{Capture, MakeRing};
 use crate::datagram::Datagram;
 use crate::filter::Gate;
 use crate::forward::Forward;
+use crate::groups::Groups;
 use crate::hash::{Key, Map};
 use crate::interface::Interfaces;
 use crate::link::Attached;
@@ -81,6 +82,8 @@ pub struct Sent {
     pub to: Option<Endpoint>,
     pub from: Option<Address>,
     pub interface: u32,
+    /// The scope of where it goes: an interface's number.
+    pub scope: u32,
     pub ttl: Option<u8>,
     pub tos: Option<u8>,
 }
@@ -116,6 +119,7 @@ pub struct Net {
     pub interfaces: Interfaces,
     pub forward: Forward,
     pub filter: Gate,
+    pub groups: Groups,
     pub(crate) paths: Paths,
     /// Those of them that are links.
     pub(crate) links: Vec<Attached>,
@@ -188,6 +192,7 @@ impl Net {
             interfaces: Interfaces::default(),
             forward: Forward::default(),
             filter: Gate::default(),
+            groups: Groups::new(key),
             paths: Paths::default(),
             links: Vec::new(),
             secret: Secret::new(number.to_le_bytes()),
@@ -334,6 +339,7 @@ impl Net {
             State::Datagram(_) => {
                 while self.take_datagram(cx, index).is_some() {}
                 self.drop_faults(cx, index);
+                self.leave_all_groups(cx, index);
                 self.unlist_raw(index);
                 self.disconnect_datagram(cx, index);
                 self.unlist_datagram(index);
@@ -520,6 +526,7 @@ impl Net {
                 return fail(EAFNOSUPPORT);
             }
             sent.to = Some(Endpoint::new(Address::of_words(low, high), port as u16));
+            sent.scope = (port >> 32) as u32;
         }
         if flags & with::SOURCE != 0 {
             sent.from = Some(Address::of_words(from_low, from_high));
@@ -710,13 +717,34 @@ impl Net {
         words[1] |= match family {
             PACKET if self.tells_more(index) => with::AUXDATA,
             PACKET => 0,
-            _ => self.socket(index)?.options.told(datagram.to.is_v4()),
+            _ => self.told(index, datagram)?,
         };
         [words[5], words[6]] = datagram.to.words();
+        if words[1] & with::SOURCE != 0 && datagram.to.is_v4() {
+            if let Some(own) = self.specific(&datagram.to, datagram.interface) {
+                words[1] |= with::SPECIFIC;
+                words[5] = u64::from(u32::from_le_bytes(own.as_v4().unwrap_or_default()));
+            }
+        }
         words[7] = u64::from(datagram.interface)
             | u64::from(datagram.ttl) << 32
             | u64::from(datagram.tos) << 40;
         Ok(Reply::new(&words))
+    }
+
+    /// What is told of a datagram beside where it comes from.
+    fn told(&self, index: u32, datagram: &Datagram) -> Answer<u64> {
+        let socket = self.socket(index)?;
+        let v4 = datagram.to.is_v4();
+        let told = socket.options.told(v4);
+        // A socket of IPv6 that asked in its own way is told in that way.
+        let mapped = v4 && !socket.is_v4() && told & with::SOURCE == 0;
+        Ok(
+            match mapped && socket.options.told(false) & with::SOURCE != 0 {
+                true => told | with::SOURCE | with::MAPPED,
+                false => told,
+            },
+        )
     }
 
     fn name<'a>(&mut self, index: u32, whose: u64) -> Answer<Reply<'a>> {

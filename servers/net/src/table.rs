@@ -1,6 +1,7 @@
 //! What /proc/net shows, in lines as Linux writes them, some at a time: from a place in a table on. And what SIOCGIF… tells of interfaces (netdevice(7)).
 
 use crate::address::{Address, Endpoint};
+use crate::groups::ADDRESS_COST;
 use crate::interface::{flag, Interface, Own};
 use crate::options::state_number;
 use crate::packet::protocol;
@@ -107,6 +108,13 @@ impl Net {
             }
             Some(Listing::Raw) => self.others_from(place, &mut text, room, Net::put_raw_v4),
             Some(Listing::Raw6) => self.others_from(place, &mut text, room, Net::put_raw_v6),
+            Some(
+                which @ (Listing::Groups
+                | Listing::Groups6
+                | Listing::Hardware
+                | Listing::Filters
+                | Listing::Filters6),
+            ) => self.put_groups(which, place, &mut text, room),
             Some(Listing::Packets) => self.others_from(place, &mut text, room, Net::put_packet),
             None => return fail(EINVAL),
         };
@@ -502,7 +510,7 @@ impl Net {
             if address.is_any() {
                 return Ok(());
             }
-            net.pay(cx, size_of::<Own>(), |net, cx, payer| {
+            net.pay(cx, ADDRESS_COST, |net, cx, payer| {
                 let mut own = Own::new(address, bits);
                 (own.payer, own.peer) = (Some(payer), peer);
                 net.bring_address(cx, number, own)

@@ -16,6 +16,9 @@ pub enum Owner {
     Interface(u32),
     /// A socket of AF_PACKET whose ring is to be looked at.
     Ring(u32),
+    /// A group that is to be told of, and all those of an interface.
+    Group(u32),
+    Groups(u32),
 }
 
 struct Timer {

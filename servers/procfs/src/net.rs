@@ -69,3 +69,28 @@ pub fn routes<S: System>(system: &mut S, _: Who, to: &mut String) -> Option<()> 
 pub fn addresses6<S: System>(system: &mut S, _: Who, to: &mut String) -> Option<()> {
     table(system, "", Listing::Addresses6, to)
 }
+
+const GROUPS: &str = "Idx\tDevice    : Count Querier\tGroup    Users Timer\tReporter\n";
+const FILTERS: &str = "Idx Device        MCA        SRC    INC    EXC\n";
+const FILTERS6: &str =
+    "Idx Device                Multicast Address                   Source Address    INC    EXC\n";
+
+pub fn groups<S: System>(system: &mut S, _: Who, to: &mut String) -> Option<()> {
+    table(system, GROUPS, Listing::Groups, to)
+}
+
+pub fn groups6<S: System>(system: &mut S, _: Who, to: &mut String) -> Option<()> {
+    table(system, "", Listing::Groups6, to)
+}
+
+pub fn hardware_groups<S: System>(system: &mut S, _: Who, to: &mut String) -> Option<()> {
+    table(system, "", Listing::Hardware, to)
+}
+
+pub fn filters<S: System>(system: &mut S, _: Who, to: &mut String) -> Option<()> {
+    table(system, FILTERS, Listing::Filters, to)
+}
+
+pub fn filters6<S: System>(system: &mut S, _: Who, to: &mut String) -> Option<()> {
+    table(system, FILTERS6, Listing::Filters6, to)
+}

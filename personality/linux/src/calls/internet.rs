@@ -7,7 +7,7 @@ use crate::descriptors::OpenFile;
 use crate::errno::*;
 use crate::filter;
 use crate::machine::request::{Request, Vector};
-use crate::machine::user;
+use crate::machine::user::{self, UserRange};
 use crate::path::{make_room, scheme};
 use cairn_idl::fs::{self, kind, o};
 use cairn_idl::net::{self, msg, with, INET, INET6, NETLINK, PACKET};
@@ -372,7 +372,8 @@ pub(super) fn receive_message(
         (words[7] >> 32) as u8,
         (words[7] >> 40) as u8,
     );
-    let v4 = words[5] == 0 && words[6] as u32 == 0xffff_0000;
+    let specific = words[1] & with::SPECIFIC != 0;
+    let v4 = (words[5] == 0 || specific) && words[6] as u32 == 0xffff_0000;
     if words[1] & msg::ERRQUEUE != 0 {
         // `struct sock_extended_err`, and who says so.
         let mut data = [0; EXTENDED + V6];
@@ -399,17 +400,22 @@ pub(super) fn receive_message(
         put(PACKET_LEVEL as i32, PACKET_AUXDATA as i32, &data)?;
     }
     if words[1] & with::SOURCE != 0 {
-        let mut data = [0; 20];
-        match v4 {
+        let (mut data, own) = ([0; 20], words[5].to_le_bytes());
+        match v4 && words[1] & with::MAPPED == 0 {
             true => {
                 let address = words[6].to_le_bytes();
                 data[..4].copy_from_slice(&interface.to_ne_bytes());
-                data[4..8].copy_from_slice(&address[4..]);
+                data[4..8].copy_from_slice(match specific {
+                    true => &own[..4],
+                    false => &address[4..],
+                });
                 data[8..12].copy_from_slice(&address[4..]);
                 put(IP, IP_PKTINFO, &data[..12])?;
             }
             false => {
-                data[..8].copy_from_slice(&words[5].to_le_bytes());
+                if !v4 {
+                    data[..8].copy_from_slice(&own);
+                }
                 data[8..16].copy_from_slice(&words[6].to_le_bytes());
                 data[16..].copy_from_slice(&interface.to_ne_bytes());
                 put(IPV6, IPV6_PKTINFO, &data)?;
@@ -459,6 +465,29 @@ const PACKET_RX_RING: u64 = 5;
 const PACKET_AUXDATA: u64 = 8;
 const PACKET_HDRLEN: u64 = 11;
 const IP_OPTIONS: u64 = 4;
+const IP_LEVEL: u64 = 0;
+const IPV6_LEVEL: u64 = 41;
+const IP_MULTICAST_IF: u64 = 32;
+const IP_ADD_MEMBERSHIP: u64 = 35;
+const IP_MSFILTER: u64 = 41;
+const IPV6_JOIN_GROUP: u64 = 20;
+const IPV6_LEAVE_GROUP: u64 = 21;
+const MCAST_JOIN_GROUP: u64 = 42;
+const MCAST_MSFILTER: u64 = 48;
+/// More is refused (net.core.optmem_max), which the server says.
+const GROUP_OPTION: u64 = 131_073;
+
+/// Is its value a structure about groups, which the server takes as it is?
+fn is_about_groups(level: u64, number: u64) -> bool {
+    match level {
+        IP_LEVEL => matches!(number, IP_MULTICAST_IF | IP_ADD_MEMBERSHIP..=MCAST_MSFILTER),
+        _ => matches!(
+            number,
+            IPV6_JOIN_GROUP | IPV6_LEAVE_GROUP | MCAST_JOIN_GROUP..=MCAST_MSFILTER
+        ),
+    }
+}
+
 /// `struct icmp6_filter`
 const FILTER: usize = 32;
 
@@ -471,6 +500,20 @@ pub fn get_option(
     let room: u32 = user::read(length)?;
     if (room as i32) < 0 {
         return Err(EINVAL);
+    }
+    if matches!(
+        (level, number),
+        (IP_LEVEL, IP_MSFILTER | MCAST_MSFILTER) | (IPV6_LEVEL, MCAST_MSFILTER)
+    ) {
+        let value = user::range(address, u64::from(room).min(GROUP_OPTION))?;
+        let request = Request::new(&[net::GET_OPTION, level << 32 | number]);
+        let request = request.out_user(value).input_user(value);
+        // (A request with nothing is one for another option.)
+        let words = match room {
+            0 => return Err(EINVAL),
+            _ => request.call(file.slot())?,
+        };
+        return user::write(length, &(words[0] as u32));
     }
     let mut bytes = [0; net::OPTION_MAX];
     let given = match (level, number) {
@@ -521,6 +564,16 @@ pub fn set_option(
         return Err(EINVAL);
     }
     match (level, number) {
+        (IP_LEVEL | IPV6_LEVEL, number) if is_about_groups(level, number) => {
+            let value = match length {
+                0 => UserRange::EMPTY,
+                length => user::range(address, u64::from(length as u32).min(GROUP_OPTION))?,
+            };
+            return Request::new(&words)
+                .out_user(value)
+                .call(file.slot())
+                .map(|_| ());
+        }
         (1, SO_ATTACH_FILTER) => return attach_filter(file, address, length),
         (1, SO_DETACH_FILTER) if length < 4 => return Err(EINVAL),
         (1, SO_DETACH_FILTER) => return Request::new(&[net::FILTER]).call(file.slot()).map(|_| ()),

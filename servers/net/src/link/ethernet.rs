@@ -51,8 +51,6 @@ pub struct Ethernet<P> {
     neighbours6: Neighbours<Packet, Ip6>,
     autoconf: Autoconf,
     own6: BTreeSet<Ip6>,
-    /// When groups were reported last.
-    reported: u64,
     /// Packets in pieces, of IPv4 and of IPv6.
     fragments: Fragments,
     fragments6: Fragments,
@@ -92,7 +90,6 @@ impl<P: Port> Ethernet<P> {
                 autoconf
             },
             own6: BTreeSet::new(),
-            reported: 0,
             fragments: Fragments::new(PATIENCE_V4),
             fragments6: Fragments::new(PATIENCE_V6),
             client: Some(Client::new(port.mac(), 0)),
@@ -352,7 +349,8 @@ impl<P: Port> Ethernet<P> {
         }
     }
 
-    /// This machine listens to a group (RFC 3810): one record of MLDv2, to all routers that care, behind a header that tells them to look.
+    /// This machine is to have an address, and listens to the group for it (RFC 3810): one record of MLDv2, to all routers that care, behind a header that
+    /// tells them to look. Once it has the address it is told of as all groups are ([`crate::groups`]).
     fn put_report(&mut self, group: Ip6) {
         const ALERT: [u8; 8] = [protocol::ICMP_V6, 0, 5, 2, 0, 0, 1, 0];
         const REPORT: usize = 28;
@@ -397,7 +395,7 @@ impl<P: Port> Ethernet<P> {
         }
     }
 
-    /// Messages about neighbours, routers and groups end here. False: it is none of them.
+    /// Messages about neighbours and routers end here. False: it is none of them.
     fn discovery(&mut self, packet: &[u8], from: Mac) -> bool {
         let Some((head, rest)) = packet.split_first_chunk::<IPV6>() else {
             return false;
@@ -408,18 +406,6 @@ impl<P: Port> Ethernet<P> {
         };
         let address = |at: usize| head[at..].first_chunk::<16>().copied().unwrap_or_default();
         let (source, destination) = (address(8), address(24));
-        // A question about groups: at most once a second.
-        if head[6] == 0 {
-            let asked = body.first() == Some(&protocol::ICMP_V6) && body.get(8) == Some(&130);
-            if asked && self.now.saturating_sub(self.reported) >= cairn_ethernet::SECOND {
-                self.reported = self.now;
-                let groups: Vec<Ip6> = self.own6.iter().take(autoconf::MOST).copied().collect();
-                for own in groups {
-                    self.put_report(autoconf::solicited_group(&own));
-                }
-            }
-            return asked;
-        }
         let kind = match (head[6], body.first()) {
             (protocol::ICMP_V6, Some(kind @ 133..=137)) => *kind,
             _ => return false,

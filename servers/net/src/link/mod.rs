@@ -106,6 +106,7 @@ impl Net {
             self.timers.remove(self.links.swap_remove(at).timer);
         }
         self.forget_interface_of_captures(number);
+        self.forget_groups(cx, number);
         self.link_gone(cx, number);
         self.interfaces.remove(number);
     }
@@ -184,6 +185,9 @@ impl Net {
         interface.flags = before & !CARRIER | if up { CARRIER } else { 0 };
         if interface.flags != before {
             self.link_changed(cx, number, before);
+            if up {
+                self.tell_all_groups(cx, number);
+            }
         }
     }
 

@@ -4,6 +4,7 @@
 use super::message::{flag, word, Attributes, Builder, Message, HEADER};
 use super::{endpoint, Outcome, To, What};
 use crate::address::Address;
+use crate::groups::ADDRESS_COST;
 use crate::interface::{flag as iff, Interface, Neighbour, Own};
 use crate::routes::{origin, scope, Route};
 use crate::server::Net;
@@ -380,6 +381,11 @@ impl Net {
             own.broadcast.get_or_insert(own.address.last_of(own.bits));
         }
         self.interfaces.add_address(number, own)?;
+        if !self.hold_group(cx, number, &own.address) {
+            self.interfaces
+                .remove_address(number, &own.address, own.bits);
+            return Err(ENOBUFS);
+        }
         self.address_changed(cx, NEWADDR, number, &own);
         Ok(())
     }
@@ -394,8 +400,9 @@ impl Net {
         let Some(own) = self.interfaces.remove_address(number, address, bits) else {
             return false;
         };
+        self.release_group(cx, number, &own.address);
         if let Some(payer) = own.payer {
-            cx.refund(payer, size_of::<Own>());
+            cx.refund(payer, ADDRESS_COST);
         }
         // Routes that come from it have nothing to come from.
         if !self.interfaces.is_own(address) {
@@ -693,7 +700,7 @@ impl Net {
             own.scope = body[3];
             own.broadcast = address_in(family, attributes.get(4))?;
         }
-        self.pay(cx, size_of::<Own>(), |net, cx, payer| {
+        self.pay(cx, ADDRESS_COST, |net, cx, payer| {
             own.payer = Some(payer);
             net.bring_address(cx, number, own)
         })
