@@ -33,6 +33,8 @@ pub struct Datagram {
     pub interface: u32,
     pub ttl: u8,
     pub tos: u8,
+    /// When it came, if that was asked for (ns since 1970).
+    pub stamp: u64,
     /// What its socket's payer pays for it.
     pub cost: usize,
 }
@@ -49,6 +51,8 @@ pub struct Queue {
     pub faults: VecDeque<Fault>,
     pub bytes: usize,
     pub dropped: u64,
+    /// When the last one that was read came (0: that was not asked for).
+    pub last: Option<u64>,
     /// Where the socket stands among those that share its port; it is in the table of connected ones.
     pub place: Option<usize>,
     pub connected: bool,
@@ -240,6 +244,7 @@ impl Net {
             return false;
         };
         let (payer, room, reads) = (socket.payer, socket.options.receive_buffer, socket.reads);
+        let stamped = socket.options.stamps.wanted();
         let State::Datagram(queue) = &mut socket.state else {
             return false;
         };
@@ -259,6 +264,7 @@ impl Net {
             interface: arrived.interface,
             ttl: arrived.header.ttl,
             tos: arrived.header.tos,
+            stamp: if stamped { cx.now() } else { 0 },
             packet: arrived.packet,
             payload,
             cost,
@@ -274,6 +280,7 @@ impl Net {
         let queue = socket.queue_mut()?;
         let datagram = queue.waiting.pop_front()?;
         queue.bytes -= datagram.cost;
+        queue.last = Some(datagram.stamp);
         if queue.waiting.is_empty() && queue.waiting.capacity() > 64 {
             queue.waiting = VecDeque::new();
         }

@@ -7,6 +7,7 @@
 //! * [`tunnel`] TUN and TAP: interfaces whose other end is a program;
 //! * [`datagram`] UDP; [`errors`] what ICMP says of it; [`stream`] and [`listener`] TCP around [`cairn_tcp`]; [`icmp`] echo and errors; [`raw`] sockets for
 //!   packets as they are;
+//! * [`stamps`] when datagrams came;
 //! * [`socket`] what a handle leads to; [`options`] of it; [`bind`] and [`ports`]: who may have which port;
 //! * [`hash`], [`timers`], [`ring`]: what all of it is found, woken and kept in; [`table`] what /proc/net and ioctl(2) show;
 //! * [`server`] all of it for the framework.
@@ -43,6 +44,7 @@ pub mod ring;
 pub mod routes;
 pub mod server;
 pub mod socket;
+pub mod stamps;
 pub mod stream;
 pub mod table;
 #[cfg(test)]

@@ -5,6 +5,7 @@ use crate::groups::{ALL_V4, ALL_V6};
 use crate::packet::protocol;
 use crate::server::{fail, Net};
 use crate::socket::{State, FILTER};
+use crate::stamps::{self, Stamps};
 use cairn_idl::capability;
 use cairn_idl::errno::*;
 use cairn_idl::net::{with, NETLINK, PACKET, STREAM};
@@ -32,6 +33,7 @@ pub struct Options {
     pub inline: bool,
     /// Switches of SOL_SOCKET that are only remembered, by their numbers.
     pub switches: u64,
+    pub stamps: Stamps,
     pub priority: u32,
     pub mark: u32,
     /// SO_LINGER: seconds.
@@ -89,6 +91,7 @@ impl Options {
             broadcast: false,
             inline: false,
             switches: 0,
+            stamps: Stamps::default(),
             priority: 0,
             mark: 0,
             linger: None,
@@ -186,11 +189,9 @@ mod so {
     pub const RCVTIMEO: u32 = 20;
     pub const SNDTIMEO: u32 = 21;
     pub const BINDTODEVICE: u32 = 25;
-    pub const TIMESTAMP: u32 = 29;
     pub const ACCEPTCONN: u32 = 30;
     pub const SNDBUFFORCE: u32 = 32;
     pub const RCVBUFFORCE: u32 = 33;
-    pub const TIMESTAMPNS: u32 = 35;
     pub const MARK: u32 = 36;
     pub const PROTOCOL: u32 = 38;
     pub const DOMAIN: u32 = 39;
@@ -203,13 +204,8 @@ const RECVERR: u32 = 11;
 const RECVERR_V6: u32 = 25;
 
 /// Switches that are remembered.
-const SWITCHES: u64 = 1 << so::DEBUG
-    | 1 << so::DONTROUTE
-    | 1 << so::NO_CHECK
-    | 1 << so::PASSCRED
-    | 1 << so::TIMESTAMP
-    | 1 << so::TIMESTAMPNS
-    | 1 << so::RXQ_OVFL;
+const SWITCHES: u64 =
+    1 << so::DEBUG | 1 << so::DONTROUTE | 1 << so::NO_CHECK | 1 << so::PASSCRED | 1 << so::RXQ_OVFL;
 
 /// Options of IP that are switches: RECVOPTS, PKTINFO, RECVERR, RECVTTL, RECVTOS, FREEBIND, TRANSPARENT, BIND_ADDRESS_NO_PORT …
 const IP_SWITCHES: u64 = 1 << 3
@@ -373,6 +369,9 @@ impl Net {
                 self.scratch.push(0);
             }
             return Ok([0; 2]);
+        }
+        if stamps::is_option(number) {
+            return Ok([self.get_stamps(index, number)?, 0]);
         }
         let socket = self.socket(index)?;
         let options = &socket.options;
@@ -589,6 +588,9 @@ impl Net {
         }
         if number == so::BINDTODEVICE {
             return self.bind_to_device(cx, index);
+        }
+        if stamps::is_option(number) {
+            return self.set_stamps(index, number, value as u32);
         }
         let socket = self.socket_mut(index)?;
         let stream = socket.is_stream();

@@ -17,6 +17,7 @@ use crate::paths::Paths;
 use crate::ports::Ports;
 use crate::rate::Bucket;
 use crate::socket::{Socket, State, NOTHING};
+use crate::stamps::{SIOCGSTAMP, SIOCGSTAMPNS, SIOCGSTAMPNS_NEW, SIOCGSTAMP_NEW};
 use crate::stream::{Place, Stream, Wait};
 use crate::table;
 use crate::timers::Timers;
@@ -26,7 +27,9 @@ use cairn_idl::capability;
 use cairn_idl::device;
 use cairn_idl::errno::*;
 use cairn_idl::fs::{self, kind, o, s, Stat};
-use cairn_idl::net::{self, msg, with, DATAGRAM, INET, INET6, NETLINK, PACKET, RAW, STREAM};
+use cairn_idl::net::{
+    self, msg, with, DATAGRAM, INET, INET6, NETLINK, NOTES_BYTES, PACKET, RAW, STREAM,
+};
 use cairn_idl::proc;
 use cairn_resmgr::context::socket_label;
 use cairn_resmgr::layout;
@@ -575,7 +578,7 @@ impl Net {
         &mut self,
         cx: &mut Context,
         index: u32,
-        most: usize,
+        (skipped, most): (usize, usize),
         peek: bool,
     ) -> Answer<Option<usize>> {
         if self.socket(index)?.family == NETLINK {
@@ -596,7 +599,10 @@ impl Net {
         let bytes = first.bytes();
         let length = bytes.len();
         if length.min(most) != 0 {
-            cx.store(0, &bytes[..length.min(most)])?;
+            cx.store(skipped, &bytes[..length.min(most)])?;
+        }
+        if skipped != 0 {
+            self.put_first_notes(cx, index)?;
         }
         if !peek {
             self.taken = self.take_datagram(cx, index);
@@ -605,6 +611,13 @@ impl Net {
             }
         }
         Ok(Some(length))
+    }
+
+    fn put_first_notes(&self, cx: &mut Context, index: u32) -> Answer<()> {
+        match self.looked_at(index, true) {
+            Some(first) => self.put_notes(cx, index, first),
+            None => Ok(()),
+        }
     }
 
     fn looked_at(&self, index: u32, peek: bool) -> Option<&Datagram> {
@@ -624,6 +637,9 @@ impl Net {
         nonblocking: bool,
     ) -> Answer<Reply<'a>> {
         let flags = cx.request.words[1];
+        if flags & with::NOTES != 0 && self.socket(index)?.is_stream() {
+            return fail(EINVAL);
+        }
         let (peek, all) = (flags & msg::PEEK != 0, flags & msg::WAITALL != 0);
         let nonblocking = nonblocking || flags & msg::DONTWAIT != 0;
         let length = cx.request.in_len.min(fs::DATA_MAX);
@@ -633,8 +649,17 @@ impl Net {
             return self.receive_fault(cx, index, length);
         }
         if !socket.is_stream() {
+            if flags & (with::CONTROL | with::NOTES) == with::CONTROL && self.has_notes(index) {
+                return Ok(Reply::new(&[0, with::NOTES]));
+            }
+            let skipped = match flags & with::NOTES {
+                0 => 0,
+                _ if length < NOTES_BYTES => return fail(EINVAL),
+                _ => NOTES_BYTES,
+            };
+            let length = length - skipped;
             let result = match flags & msg::OOB {
-                0 => self.next_datagram(cx, index, length, peek),
+                0 => self.next_datagram(cx, index, (skipped, length), peek),
                 _ => fail(EOPNOTSUPP),
             };
             let found = self.settle(cx, result, limit, nonblocking, |_| None)?;
@@ -973,7 +998,7 @@ impl Server for Net {
         let socket = self.socket(index)?;
         let limit = socket.limits.receive;
         if !socket.is_stream() {
-            let result = self.next_datagram(cx, index, length, peek);
+            let result = self.next_datagram(cx, index, (0, length), peek);
             let found = self.settle(cx, result, limit, nonblocking, |_| None)?;
             return Ok(Data::stored(found.unwrap_or(0).min(length)));
         }
@@ -1088,6 +1113,15 @@ impl Server for Net {
         };
         if (table::SIOCGIFNAME..0x8980).contains(&request) {
             return self.interface_request(cx, request);
+        }
+        if matches!(
+            request,
+            SIOCGSTAMP | SIOCGSTAMPNS | SIOCGSTAMP_NEW | SIOCGSTAMPNS_NEW
+        ) {
+            let stamp = self.last_stamp(cx, index, request)?;
+            self.scratch.clear();
+            self.scratch.extend_from_slice(&stamp);
+            return Ok(Reply::result(0).data(&self.scratch));
         }
         let socket = self.socket(index)?;
         let stream = match socket.state {

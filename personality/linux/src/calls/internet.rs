@@ -334,6 +334,17 @@ pub fn receive_from(file: &OpenFile, vector: &Vector, flags: u64, name: [u64; 2]
     Ok(words[0])
 }
 
+/// The first control message that is told: its level, number and data, and what is behind it.
+fn first_note(bytes: &[u8]) -> Option<(i32, i32, &[u8], &[u8])> {
+    let int = |at: usize| Some(i32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?));
+    let length = usize::try_from(int(0)?)
+        .ok()
+        .filter(|length| *length != 0)?;
+    let data = bytes.get(16..16 + length)?;
+    let next = bytes.get(16 + length.next_multiple_of(8)..)?;
+    Some((int(4)?, int(8)?, data, next))
+}
+
 /// recvmsg(2), for this `struct msghdr` at `address`.
 pub(super) fn receive_message(
     file: &OpenFile,
@@ -341,8 +352,22 @@ pub(super) fn receive_message(
     address: u64,
     flags: u64,
 ) -> Result<u64> {
-    let vector = io::vector(header.pieces, header.count)?;
-    let words = receive(file, &vector, flags)?;
+    let mut vector = io::vector(header.pieces, header.count)?;
+    // (Also without room for them: the program is told that they were cut.)
+    let control = match flags & msg::ERRQUEUE {
+        0 => with::CONTROL,
+        _ => 0,
+    };
+    let mut words = Request::new(&[net::RECEIVE, flags & RECEIVED | control])
+        .input_vector(&vector)
+        .wait(file.slot())?;
+    let mut notes = [0; net::NOTES_BYTES];
+    let noted = words[1] & with::NOTES != 0 && control != 0;
+    if noted {
+        words = Request::new(&[net::RECEIVE, flags & RECEIVED | with::NOTES])
+            .input_behind(&mut notes, &mut vector)
+            .wait(file.slot())?;
+    }
     let mut bits =
         words[1] & (msg::TRUNC | msg::OOB | msg::ERRQUEUE) | flags & super::messages::CMSG_CLOEXEC;
     if header.name != 0 {
@@ -367,6 +392,11 @@ pub(super) fn receive_message(
         bits |= if cut { msg::CTRUNC } else { 0 };
         Ok::<(), Errno>(())
     };
+    let mut rest = &notes[..];
+    while let Some((level, number, data, next)) = first_note(rest) {
+        put(level, number, data)?;
+        rest = next;
+    }
     let (interface, ttl, tos) = (
         words[7] as u32,
         (words[7] >> 32) as u8,
