@@ -321,18 +321,19 @@ impl Net {
             0 => socket.options.device,
             given => given,
         };
-        let options = socket.options;
+        let options = &socket.options;
+        let (ttls, classes) = (
+            (options.multicast_ttl, options.ttl, options.hops),
+            (options.tos, options.traffic_class),
+        );
+        let mtu_discover = options.mtu_discover;
         if socket.local.port == 0 {
             self.bind_ephemeral(cx, index)?;
         }
         let multicast = to.address.is_multicast();
-        let (device, from) = match multicast || sent.scope != 0 {
-            true => self.outgoing(index, &to.address, sent, device)?,
-            false => (device, None),
-        };
-        let way = match multicast {
-            true => self.way_to_group(&to.address, device),
-            false => self.interfaces.way(&to.address, device),
+        let (way, from) = match multicast || sent.scope != 0 {
+            true => self.way_for(index, &to.address, sent, device)?,
+            false => (self.interfaces.way(&to.address, device), None),
         };
         let Some(mut way) = way else {
             return fail(ENETUNREACH);
@@ -355,7 +356,7 @@ impl Net {
             true => way.next_hop,
             false => to.address,
         };
-        if discover::narrows(options.mtu_discover) && !self.paths.is_empty() {
+        if discover::narrows(mtu_discover) && !self.paths.is_empty() {
             let now = self.now(cx);
             way.mtu = self.path_mtu(&destination, &way, now);
         }
@@ -364,13 +365,13 @@ impl Net {
             destination,
             protocol: protocol::UDP,
             ttl: sent.ttl.unwrap_or(match multicast {
-                true => options.multicast_ttl,
-                false if destination.is_v4() => options.ttl,
-                false => options.hops,
+                true => ttls.0,
+                false if destination.is_v4() => ttls.1,
+                false => ttls.2,
             }),
             tos: sent.tos.unwrap_or(match destination.is_v4() {
-                true => options.tos,
-                false => options.traffic_class,
+                true => classes.0,
+                false => classes.1,
             }),
             whole: true,
         };
@@ -446,7 +447,7 @@ impl Net {
             bytes[6..8].copy_from_slice(&sum.to_be_bytes());
         }
         match to.address.is_multicast() {
-            true => self.output_to_group(cx, index, packet, &way),
+            true => self.output_to_group(cx, index, (packet, header), &way),
             false => self.output(cx, packet, &way),
         }
         Ok(length)

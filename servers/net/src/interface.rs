@@ -603,6 +603,7 @@ impl Interfaces {
     }
 
     /// The way to an address, if there is one. `bound`: by this interface only.
+    #[inline]
     pub fn way(&self, destination: &Address, bound: u32) -> Option<Way> {
         let destination = match destination.is_any() {
             // "Any" is this machine, as on Linux.

@@ -150,7 +150,7 @@ impl Net {
             bytes[2..4].copy_from_slice(&sum.to_be_bytes());
         }
         match to.address.is_multicast() {
-            true => self.output_to_group(cx, index, packet, &way),
+            true => self.output_to_group(cx, index, (packet, header), &way),
             false => self.output(cx, packet, &way),
         }
         Ok(length)

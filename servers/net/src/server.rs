@@ -613,6 +613,8 @@ impl Net {
         Ok(Some(length))
     }
 
+    #[cold]
+    #[inline(never)]
     fn put_first_notes(&self, cx: &mut Context, index: u32) -> Answer<()> {
         match self.looked_at(index, true) {
             Some(first) => self.put_notes(cx, index, first),
@@ -762,6 +764,9 @@ impl Net {
         let socket = self.socket(index)?;
         let v4 = datagram.to.is_v4();
         let told = socket.options.told(v4);
+        if socket.is_v4() {
+            return Ok(told);
+        }
         // A socket of IPv6 that asked in its own way is told in that way.
         let mapped = v4 && !socket.is_v4() && told & with::SOURCE == 0;
         Ok(

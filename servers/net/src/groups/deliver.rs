@@ -3,7 +3,7 @@
 use crate::address::{Address, Endpoint};
 use crate::interface::{flag, Way, LOOPBACK};
 use crate::internet::Arrived;
-use crate::packet::{protocol, Packet, Payload};
+use crate::packet::{protocol, Header, Packet, Payload};
 use crate::server::{fail, Net, Sent};
 use crate::socket::Socket;
 use cairn_idl::errno::EINVAL;
@@ -32,7 +32,7 @@ impl Socket {
 
 impl Net {
     /// By which interface (0: as the routes say) a packet leaves, and where from, if options say so: of one to a group, or to a neighbour with a scope.
-    pub(crate) fn outgoing(
+    fn outgoing(
         &self,
         index: u32,
         to: &Address,
@@ -63,7 +63,27 @@ impl Net {
         })
     }
 
+    /// The way of a packet to a group, or to a neighbour with a scope; and where from, if an option says so.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn way_for(
+        &self,
+        index: u32,
+        to: &Address,
+        sent: &Sent,
+        device: u32,
+    ) -> Answer<(Option<Way>, Option<Address>)> {
+        let (device, from) = self.outgoing(index, to, sent, device)?;
+        let way = match to.is_multicast() {
+            true => self.way_to_group(to, device),
+            false => self.interfaces.way(to, device),
+        };
+        Ok((way, from))
+    }
+
     /// The way of what is connected to a group, or to a neighbour with a scope.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn way_as_told(
         &self,
         index: u32,
@@ -75,11 +95,7 @@ impl Net {
             scope,
             ..Sent::default()
         };
-        let (device, from) = self.outgoing(index, to, &sent, device)?;
-        let way = match to.is_multicast() {
-            true => self.way_to_group(to, device),
-            false => self.interfaces.way(to, device),
-        };
+        let (way, from) = self.way_for(index, to, &sent, device)?;
         Ok(way.map(|way| Way {
             source: from.unwrap_or(way.source),
             ..way
@@ -87,6 +103,8 @@ impl Net {
     }
 
     /// The way to a group: by the interface that is named, or by the route.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn way_to_group(&self, to: &Address, bound: u32) -> Option<Way> {
         if let Some(way) = self.interfaces.way(to, bound) {
             return Some(way);
@@ -118,15 +136,18 @@ impl Net {
     }
 
     /// A packet to a group leaves; who is in it at this machine hears it too.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn output_to_group(
         &mut self,
         cx: &mut Context,
         index: u32,
-        packet: Packet,
+        (packet, header): (Packet, Header),
         way: &Way,
     ) {
-        let Some((header, payload)) = packet.parse() else {
-            return self.output(cx, packet, way);
+        let payload = Payload {
+            start: header.length(),
+            end: packet.bytes().len(),
         };
         let looped = self
             .sockets
@@ -155,6 +176,8 @@ impl Net {
     }
 
     /// A datagram to a group, for each socket that has its port and wants it.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn group_datagram(
         &mut self,
         cx: &mut Context,
@@ -202,6 +225,8 @@ impl Net {
     }
 
     /// Where an answer to what came to several would come from (`ipi_spec_dst`).
+    #[cold]
+    #[inline(never)]
     pub(crate) fn specific(&self, to: &Address, interface: u32) -> Option<Address> {
         let several = to.is_multicast() || self.interfaces.is_broadcast(to);
         several.then(|| self.interfaces.get(interface)?.source(to))?
