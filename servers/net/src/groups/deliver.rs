@@ -165,7 +165,7 @@ impl Net {
             };
             if let Some(mut copy) = arrived.copy() {
                 copy.packet.trusted = true;
-                self.take_in(cx, copy);
+                self.deliver(cx, copy);
             }
             if header.ttl != 0 {
                 self.output(cx, arrived.packet, way);
