@@ -26,7 +26,9 @@ const VM_TABLES: u64 = 64;
 const VM_STACK_PAGES: u64 = 16;
 /// Frames given to each object pool so that channels and `vm` can be made, and how many components they suffice for.
 const FIRST_OBJECTS: u64 = 2;
-const COMPONENTS_OF_A_FRAME: u64 = 8;
+const COMPONENTS_OF_A_FRAME: u64 = 6;
+/// Channels beside those of components, with room for some more: `init`'s own.
+const OWN_CHANNELS: u64 = 4;
 
 /// A component as it runs.
 struct Running {
@@ -112,7 +114,8 @@ impl Components {
     /// Channels and device portals for every component of the manifest.
     pub fn new(boot: &Boot, manifest: &Manifest) -> Result<Components, String> {
         let count = manifest.components.len() as u64;
-        let frames = count.div_ceil(COMPONENTS_OF_A_FRAME).max(FIRST_OBJECTS);
+        let frames = (count + OWN_CHANNELS).div_ceil(COMPONENTS_OF_A_FRAME);
+        let frames = frames.max(FIRST_OBJECTS);
         for kind in pool::ALL {
             let first = boot.take(frames).ok_or("no memory")?;
             fault(

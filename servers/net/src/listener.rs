@@ -1,6 +1,7 @@
 //! The listening side: half-open connections, cookies when there are too many of them, and the queue of those that wait to be accepted.
 
 use crate::address::{Address, Endpoint};
+use crate::options::Options;
 use crate::ports::Claim;
 use crate::server::{fail, key, Net, READABLE};
 use crate::socket::{Listener, State};
@@ -20,6 +21,8 @@ use core::hash::BuildHasher;
 /// Most that may wait, whatever listen(2) says (net.core.somaxconn), and half-open ones of a listener (net.ipv4.tcp_max_syn_backlog).
 const BACKLOG_MAX: u64 = 4096;
 const HALVES_MAX: usize = 512;
+/// Of those whose listener goes so many are reset at once.
+const REFUSED_AT_ONCE: usize = 4;
 /// A SYN,ACK is sent so many times more.
 const RETRIES: u8 = 5;
 pub const HALF_COST: usize = size_of::<Half>() + 120;
@@ -112,13 +115,48 @@ impl Net {
                 moved.place = listener.place;
             }
         }
-        for at in listener.ready {
-            if let Some(stream) = self.streams.get_mut(at) {
-                stream.block.abort();
+        let mut ready = listener.ready;
+        for at in ready.drain(..ready.len().min(REFUSED_AT_ONCE)) {
+            self.refuse(cx, at, &options);
+        }
+        if !ready.is_empty() {
+            for &at in &ready {
+                if let Some(stream) = self.streams.get_mut(at) {
+                    // The listener's number may be another socket's soon. (That it has one keeps it.)
+                    stream.listener = Some(u32::MAX);
+                }
             }
-            self.close_stream(cx, at, &options);
+            if self.unaccepted.try_reserve(1).is_ok() && cx.begin_background() {
+                self.unaccepted.push((ready, options));
+            } else {
+                for at in ready {
+                    self.refuse(cx, at, &options);
+                }
+            }
         }
         cx.wake(key(index, READABLE));
+    }
+
+    /// A connection that nobody accepted is reset.
+    fn refuse(&mut self, cx: &mut Context, at: u32, options: &Options) {
+        if let Some(stream) = self.streams.get_mut(at) {
+            stream.block.abort();
+        }
+        self.close_stream(cx, at, options);
+    }
+
+    /// One more of those whose listener is gone. Whether there are others.
+    pub(crate) fn refuse_next(&mut self, cx: &mut Context) -> bool {
+        if let Some((ready, options)) = self.unaccepted.last_mut() {
+            let (next, options) = (ready.pop_front(), *options);
+            if ready.is_empty() {
+                self.unaccepted.pop();
+            }
+            if let Some(at) = next {
+                self.refuse(cx, at, &options);
+            }
+        }
+        !self.unaccepted.is_empty()
     }
 
     /// Who listens for this.

@@ -12,6 +12,7 @@ use crate::link::Attached;
 use crate::listener::Half;
 use crate::netlink::cookie::Cookie;
 use crate::netlink::Netlink;
+use crate::options::Options;
 use crate::packet::protocol;
 use crate::paths::Paths;
 use crate::ports::Ports;
@@ -22,6 +23,7 @@ use crate::stream::{Place, Stream, Wait};
 use crate::table;
 use crate::timers::Timers;
 use crate::tunnel;
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use cairn_idl::capability;
 use cairn_idl::device;
@@ -124,6 +126,8 @@ pub struct Net {
     pub filter: Gate,
     pub groups: Groups,
     pub(crate) paths: Paths,
+    /// Connections that nobody accepted, of listeners that are gone: they are reset when nobody waits.
+    pub(crate) unaccepted: Vec<(VecDeque<u32>, Options)>,
     /// Those of them that are links.
     pub(crate) links: Vec<Attached>,
     pub(crate) secret: Secret,
@@ -197,6 +201,7 @@ impl Net {
             filter: Gate::default(),
             groups: Groups::new(key),
             paths: Paths::default(),
+            unaccepted: Vec::new(),
             links: Vec::new(),
             secret: Secret::new(number.to_le_bytes()),
             hash_key: key(),
@@ -1242,6 +1247,14 @@ impl Server for Net {
         }
         self.pump(cx);
         self.alarm(cx);
+    }
+
+    fn background(&mut self, cx: &mut Context) -> bool {
+        self.begin(cx);
+        let more = self.refuse_next(cx);
+        self.pump(cx);
+        self.alarm(cx);
+        more
     }
 
     fn tick(&mut self, cx: &mut Context) {

@@ -427,6 +427,47 @@ fn a_full_queue_and_an_end_leave_nothing() {
     all_gone(&mut b);
 }
 
+/// Many that nobody accepted are reset one after the other when their listener goes, whatever its number is used for meanwhile.
+#[test]
+fn many_that_nobody_accepted_are_reset_later() {
+    const MANY: usize = 100;
+    for background in [true, false] {
+        let mut b = bench();
+        b.fake.no_background = !background;
+        let (l, port) = listener(&mut b, Address::LOOPBACK_V4, 4096);
+        let clients: Vec<u64> = (0..MANY)
+            .map(|_| {
+                let c = socket(&mut b, INET, STREAM);
+                assert_eq!(connect(&mut b, c, Address::LOOPBACK_V4, port), 0);
+                c
+            })
+            .collect();
+        let reset = |b: &mut Bench<Net>| {
+            let told = clients
+                .iter()
+                .filter(|&&c| receive(b, c, 8, 0) == Err(-ECONNRESET));
+            told.count()
+        };
+        b.close(l);
+        let (other, _) = listener(&mut b, Address::LOOPBACK_V4, 4096);
+        let mut left = MANY - reset(&mut b);
+        assert_eq!(left > 0, background, "{left}");
+        while left > 0 {
+            b.background();
+            let told = reset(&mut b);
+            assert_eq!(told, 1);
+            left -= told;
+        }
+        assert!(!b.fake.background);
+        // Nothing of that is the other listener's.
+        assert_eq!(ready(&mut b, other) & fs::poll::IN, 0);
+        for badge in clients.into_iter().chain([other]) {
+            b.close(badge);
+        }
+        all_gone(&mut b);
+    }
+}
+
 #[test]
 fn who_must_not_have_more_memory_is_refused() {
     let mut b = bench();

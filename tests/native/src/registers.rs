@@ -214,7 +214,7 @@ fn peer() -> ! {
 /// A folder with one file, `turn`; all that is done there is a turn.
 struct Turns(Mine);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Node {
     Root,
     Turn,
