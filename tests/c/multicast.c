@@ -27,6 +27,12 @@
 #define IP_MSFILTER 41
 #endif
 
+/* Numbers of interfaces depend on how many there were before. */
+static const char *by_name(unsigned number) {
+    static char name[IF_NAMESIZE];
+    return number && if_indextoname(number, name) ? name : "none";
+}
+
 static void say(const char *what, long result) {
     printf("%s: %ld %s\n", what, result, result < 0 ? strerror(errno) : "");
     fflush(stdout);
@@ -91,11 +97,11 @@ static void waits(const char *what, int fd) {
             if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_PKTINFO) {
                 struct in_pktinfo info;
                 memcpy(&info, CMSG_DATA(c), sizeof info);
-                printf(" to %s by %d (%s)", inet_ntop(AF_INET, &info.ipi_addr, name, sizeof name), info.ipi_ifindex, inet_ntop(AF_INET, &info.ipi_spec_dst, spec, sizeof spec));
+                printf(" to %s by %s (%s)", inet_ntop(AF_INET, &info.ipi_addr, name, sizeof name), by_name(info.ipi_ifindex), inet_ntop(AF_INET, &info.ipi_spec_dst, spec, sizeof spec));
             } else if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_PKTINFO) {
                 struct in6_pktinfo info;
                 memcpy(&info, CMSG_DATA(c), sizeof info);
-                printf(" to %s by %d", inet_ntop(AF_INET6, &info.ipi6_addr, name, sizeof name), info.ipi6_ifindex);
+                printf(" to %s by %s", inet_ntop(AF_INET6, &info.ipi6_addr, name, sizeof name), by_name(info.ipi6_ifindex));
             } else {
                 printf(" [%d %d]", c->cmsg_level, c->cmsg_type);
             }

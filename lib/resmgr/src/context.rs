@@ -58,6 +58,8 @@ pub struct Later {
     /// When a lease's time is over; and only if there is one, when the server wants its tick.
     lease_end: Option<u64>,
     tick: Option<u64>,
+    /// Requests wait that are done in pieces.
+    pub(crate) going_on: bool,
     /// Something was read, of which marks are to hear before the answer.
     pub(crate) noticed: bool,
     pub(crate) accounts: Accounts,
@@ -89,6 +91,7 @@ impl Default for Later {
             deadline: None,
             lease_end: None,
             tick: None,
+            going_on: false,
             noticed: false,
             accounts: Accounts::default(),
             payer: None,
@@ -366,6 +369,7 @@ impl Context<'_> {
     pub fn goes_on(&mut self) -> Failure {
         // (A time that has come is told by a pulse, which would go before all requests.)
         self.wake_by(0);
+        self.later.going_on = true;
         Failure::Wait(GOING_ON)
     }
 

@@ -437,9 +437,12 @@ impl<S: Server> Manager<S> {
                 let ticks = cx.ticks();
                 self.core.leases.expire(&mut cx);
                 if ticks {
-                    cx.wake(GOING_ON);
+                    if core::mem::take(&mut cx.later.going_on) {
+                        cx.wake(GOING_ON);
+                        self.resumes = true;
+                    }
+                    let mut cx = context(transport, &mut self.waiting.later, &NOBODY);
                     server.tick(&mut cx);
-                    self.resumes = true;
                 }
             }
             _ => {}
