@@ -1,5 +1,6 @@
 /* Forwarding between two interfaces of TUN, IPv4 and IPv6: off at first, who may turn it on, what goes on and how, what senders are told. */
 #define _GNU_SOURCE
+#include "checksum.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -22,28 +23,6 @@
 
 static const char forward4[] = "/proc/sys/net/ipv4/ip_forward", forward6[] = "/proc/sys/net/ipv6/conf/all/forwarding";
 static int ends[2];
-
-static uint32_t add(const void *data, int length)
-{
-	const uint8_t *bytes = data;
-	uint32_t total = 0;
-	for (int i = 0; i < length; i++)
-		total += i & 1 ? bytes[i] : bytes[i] << 8;
-	return total;
-}
-
-static uint16_t fold(uint32_t total)
-{
-	while (total >> 16)
-		total = (total & 0xffff) + (total >> 16);
-	return ~total;
-}
-
-static void put(uint8_t *to, uint16_t value)
-{
-	to[0] = value >> 8;
-	to[1] = value;
-}
 
 static void interface(int number)
 {

@@ -1,6 +1,7 @@
 /* The packet filter between two interfaces of TUN, tun0 inside and tun1 outside: replies through a translation, a policy that drops, counters, refusals, rules
  * that are wrong, and a filter that is ended in the midst of it. */
 #define _GNU_SOURCE
+#include "../c/checksum.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -21,28 +22,6 @@
 #define OUTSIDE 1
 
 static int ends[2];
-
-static uint32_t add(const void *data, int length)
-{
-	const uint8_t *bytes = data;
-	uint32_t total = 0;
-	for (int i = 0; i < length; i++)
-		total += i & 1 ? bytes[i] : bytes[i] << 8;
-	return total;
-}
-
-static uint16_t fold(uint32_t total)
-{
-	while (total >> 16)
-		total = (total & 0xffff) + (total >> 16);
-	return ~total;
-}
-
-static void put(uint8_t *to, uint16_t value)
-{
-	to[0] = value >> 8;
-	to[1] = value;
-}
 
 static int port(const uint8_t *ip, int at)
 {

@@ -373,8 +373,8 @@ impl Context<'_> {
         Failure::Wait(GOING_ON)
     }
 
-    /// Call [`crate::Server::background`] from now on, until it says that nothing is left. That goes at the highest priority of an ordinary program, and others are served between.
-    /// False: there is no thread for it, so that it is to be done now.
+    /// Call [`crate::Server::background`] from now on, until it says that nothing is left. That goes at the highest priority of an ordinary program, and others
+    /// are served between. False: there is no thread for it, so that it is to be done now.
     pub fn begin_background(&mut self) -> bool {
         self.transport.begin_background()
     }

@@ -15,8 +15,8 @@
 //! A request that cannot be answered yet returns [`Failure::Wait`] with a key; [`Context::wake`] with that key runs it again later. So a server
 //! keeps no list of blocked callers, and interruption, death of the caller and polling work in every server alike.
 //!
-//! What takes long is done in pieces, between which others are served: a request returns [`Context::goes_on`] and is made again at its caller's priority; what nobody
-//! waits for is [`Server::background`]'s.
+//! What takes long is done in pieces, between which others are served: a request returns [`Context::goes_on`] and is made again at its caller's priority;
+//! what nobody waits for is [`Server::background`]'s.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,7 @@
 //! A thread that calls a portal of its component again and again while there is something to be done that nobody waits for.
 //!
-//! A server works for a caller at that caller's priority. This one's is the highest of ordinary programs: what was freed is free when the next of them wants it, and
-//! each piece of the work gives way to real-time programs.
+//! A server works for a caller at that caller's priority. This one's is the highest of ordinary programs: what was freed is free when the next of them wants
+//! it, and each piece of the work gives way to real-time programs.
 
 use crate::memory;
 use crate::portal::{Message, Portal};

@@ -41,8 +41,8 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Is it to be asked, for what comes from a link or leaves by one, or (true) for what does not leave the machine? Nobody knows the latter of a filter that is
-    /// gone.
+    /// Is it to be asked, for what comes from a link or leaves by one, or (true) for what does not leave the machine? Nobody knows the latter of a filter
+    /// that is gone.
     #[inline]
     pub fn asks(&self, inside: bool) -> bool {
         self.portal.is_some() && self.asks_now(inside)

@@ -725,8 +725,8 @@ impl<N: Nucleus> Vm<N> {
         }
     }
 
-    /// Take a space apart: first its mappings and tables in the nucleus, of many pages some now and the others later; then its frames and regions here. It comes back
-    /// if a domain still uses it.
+    /// Take a space apart: first its mappings and tables in the nucleus, of many pages some now and the others later; then its frames and regions here.
+    /// It comes back if a domain still uses it.
     fn dismantle(&mut self, mut space: Space) -> Option<Space> {
         let many = space.pages.resident() > MANY && self.later.spaces.try_reserve(1).is_ok();
         let most = if many { TABLES } else { ALL_TABLES };
