@@ -353,13 +353,14 @@ impl<S: Server> Core<S> {
         if !self.leases.in_the_way(ino, write) {
             return Ok(());
         }
-        self.leases.ask(cx, ino, write);
-        if flags & o::NONBLOCK != 0 {
-            return Err(Failure::Errno(EAGAIN));
-        }
-        if operation == OPEN && cx.request.in_len == 0 {
-            // It is made again, in the way that signals can interrupt.
+        let waits = flags & o::NONBLOCK == 0;
+        if waits && operation == OPEN && cx.request.in_len == 0 {
+            // It is made again, in the way that signals can interrupt. (Nobody is told yet: a holder that hears of it finds that somebody waits.)
             return Err(Failure::Redirect);
+        }
+        self.leases.ask(cx, ino, write);
+        if !waits {
+            return Err(Failure::Errno(EAGAIN));
         }
         if write {
             self.leases.writers.insert(token, ino);

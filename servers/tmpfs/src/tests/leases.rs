@@ -63,6 +63,16 @@ fn who_opens_waits_until_the_lease_is_given_up_or_its_time_is_over() {
     let opened = b.answer(reader).unwrap().minted[0];
     assert_eq!(set(&mut b, file, 1), -EAGAIN, "somebody else has it open");
     b.close(opened);
+    let short = b.send(0, &[fs::OPEN, o::WRONLY, 0], b"f", 0);
+    assert!(
+        b.answer(short).is_some(),
+        "a request that cannot wait is to be made again"
+    );
+    assert_eq!(
+        (breaks(&mut b), get(&mut b, file)),
+        (0, 0),
+        "the holder hears of it once somebody waits"
+    );
     let writer = open_later(&mut b, o::WRONLY);
     assert_eq!((b.answer(writer).is_none(), breaks(&mut b)), (true, 1));
     assert_eq!(set(&mut b, file, 0), -EAGAIN, "somebody waits to write");
