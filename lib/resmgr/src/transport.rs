@@ -9,9 +9,10 @@ use cairn_idl::errno::{ENOMEM, ENXIO};
 use cairn_idl::fs::{self, Stat};
 use cairn_idl::proc::file::{CAPABLE, EFFECTIVE};
 use cairn_idl::{proc, vm};
-use cairn_rt::channel::Reply;
 #[cfg(target_os = "none")]
-use cairn_rt::{alarm::Alarm, background::Background};
+use cairn_rt::alarm::Alarm;
+use cairn_rt::background::Background;
+use cairn_rt::channel::Reply;
 use cairn_rt::{memory, time, Message, Portal, Received, Receiver};
 use core::ops::Deref;
 use core::sync::atomic::AtomicU64;
@@ -135,7 +136,7 @@ pub struct Native {
     /// The pipe manager's portal, if there are FIFOs here.
     pub pipe: Option<Portal>,
     clock: Clock,
-    calls: Calls,
+    background: Background,
 }
 
 /// Badge of the alarm's notifications.
@@ -145,15 +146,6 @@ const ALARM: u64 = u32::MAX as u64;
 ///
 /// [`Server::background`]: crate::Server::background
 pub(crate) const BACKGROUND: u64 = ALARM - 1;
-
-/// The thread that makes these calls, once it was wanted; if there could be one.
-#[derive(Clone, Copy, Debug, Default)]
-struct Calls {
-    #[cfg(target_os = "none")]
-    thread: Option<Option<Background>>,
-    /// It calls until it is told otherwise.
-    begun: bool,
-}
 
 /// How deadlines are kept: by an alarm, so that receives and replies stay on their short ways; without one, by the nucleus.
 #[derive(Clone, Copy, Debug, Default)]
@@ -204,7 +196,7 @@ impl Native {
             event: cairn_rt::startup::portal("event"),
             pipe: cairn_rt::startup::portal("pipe"),
             clock: Clock::default(),
-            calls: Calls::default(),
+            background: Background::default(),
         }
     }
 
@@ -312,29 +304,11 @@ impl Transport for Native {
 
     #[cold]
     fn begin_background(&mut self) -> bool {
-        #[cfg(target_os = "none")]
-        {
-            let receiver = self.receiver;
-            let start = || {
-                receiver
-                    .make_portal(BACKGROUND)
-                    .and_then(Background::start)
-                    .ok()
-            };
-            let Some(thread) = *self.calls.thread.get_or_insert_with(start) else {
-                return false;
-            };
-            if !core::mem::replace(&mut self.calls.begun, true) {
-                thread.begin();
-            }
-            true
-        }
-        #[cfg(not(target_os = "none"))]
-        false
+        self.background.begin(self.receiver, BACKGROUND)
     }
 
     fn end_background(&mut self) {
-        self.calls.begun = false;
+        self.background.end();
     }
 
     fn make_portal(&mut self, badge: u64) -> Result<Portal, Error> {

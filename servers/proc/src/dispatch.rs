@@ -3,7 +3,7 @@
 use crate::manager::{done, Manager};
 use crate::system::{Errno, System};
 use crate::table::Slot;
-use crate::BADGE_EXHAUSTED;
+use crate::{BADGE_BACKGROUND, BADGE_EXHAUSTED};
 use cairn_abi::{pulse, received};
 use cairn_idl::errno::{EINVAL, ENOSYS, EPERM};
 use cairn_idl::label;
@@ -91,6 +91,7 @@ impl<S: System> Manager<S> {
         match words[0] {
             FORK..=SPACE_TURN | TRACE..=CORE => {}
             IDS_OF..=SIGNAL_OWNER | CGROUP_MAKE..=KEYS_SET => return self.outside(message),
+            _ if message.badge == BADGE_BACKGROUND => return Ok(self.background()),
             _ => return Err(ENOSYS),
         }
         // (Components' label is the superuser's, and gives them nothing here.)
@@ -100,7 +101,13 @@ impl<S: System> Manager<S> {
             _ => 0,
         };
         let refused = |slot: Slot| self.processes[slot].refuses(words);
+        let doomed = |slot: Slot| self.processes[slot].doomed;
         match words[0] {
+            MOUNT | UNMOUNT | SETHOSTNAME | POWER | MOUNT_PORTAL
+                if self.caller(message).is_ok_and(doomed) =>
+            {
+                return Ok(Outcome::Later)
+            }
             MOUNT | UNMOUNT | SETHOSTNAME | POWER if self.caller(message).is_ok_and(refused) => {
                 return Err(EPERM)
             }

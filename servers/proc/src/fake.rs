@@ -77,6 +77,9 @@ pub struct Fake {
     pub registers: Registers,
     pub priorities: Vec<[u64; 3]>,
     pub next: Id,
+    /// The own thread calls; there is none.
+    pub background: bool,
+    pub no_background: bool,
     /// From now on so many operations that make something succeed.
     pub successes: Option<u32>,
 }
@@ -124,6 +127,13 @@ impl System for Fake {
     }
     fn entropy(&mut self) -> [u8; SEED] {
         [1; SEED]
+    }
+    fn begin_background(&mut self) -> bool {
+        self.background = !self.no_background;
+        self.background
+    }
+    fn end_background(&mut self) {
+        self.background = false;
     }
     fn log(&mut self, line: &str) {
         self.log.push(line.into());
@@ -582,6 +592,18 @@ impl World {
         let domain = self.domain(pid);
         let label = self.m.system.of(domain).label;
         self.message(domain.id, thread, BADGE_CLIENT, label, out, words, 0)
+    }
+
+    /// What the own thread asks for; whether there is more of it.
+    pub fn background(&mut self) -> bool {
+        let asked = self.m.system.background;
+        if asked {
+            let more = self
+                .message(0, 0, crate::BADGE_BACKGROUND, 0, b"", &[0], 0)
+                .result();
+            assert_eq!(more != 0, self.m.system.background);
+        }
+        asked
     }
 
     pub fn pulse(&mut self, badge: u64, words: [u64; 4]) {

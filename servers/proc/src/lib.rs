@@ -17,6 +17,7 @@ mod cgroups;
 mod cpu_timers;
 mod credentials;
 mod dispatch;
+mod ending;
 mod files;
 mod filters;
 mod futex;
@@ -67,3 +68,5 @@ pub use system::{Domain, Entries, Errno, Space, Start, System};
 
 /// Badge of the portal by which `vm` says that memory is exhausted.
 pub const BADGE_EXHAUSTED: u64 = 2;
+/// Badge of the own thread that has the backlog ended. (No role has this bit.)
+pub const BADGE_BACKGROUND: u64 = 1 << 63;

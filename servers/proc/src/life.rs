@@ -393,21 +393,7 @@ impl<S: System> Manager<S> {
         self.doom(slot, (status & 0xffff) as u32);
     }
 
-    /// End everything that is to end. Called when a message has been dealt with, so that nobody loses the ground under his feet.
-    #[inline]
-    pub(crate) fn settle(&mut self) {
-        if !self.doomed.is_empty() {
-            self.finish_doomed();
-        }
-    }
-
-    fn finish_doomed(&mut self) {
-        while let Some((slot, status)) = self.doomed.pop_front() {
-            self.finish(slot, status);
-        }
-    }
-
-    fn finish(&mut self, slot: Slot, status: u32) {
+    pub(crate) fn finish(&mut self, slot: Slot, status: u32) {
         // A group that was orphaned before is not orphaned by this end.
         let connected = self.parent_connects(slot);
         let domain = self.processes[slot].domain;
@@ -594,6 +580,11 @@ impl<S: System> Manager<S> {
 
     /// `vm` has nothing left: it says whose process goes, never the first one.
     pub(crate) fn memory_exhausted(&mut self) {
+        // Those who are about to end may have enough.
+        self.exhausted = self.backlog > 0;
+        if self.exhausted {
+            return;
+        }
         let spared = match self.first {
             NONE => 0,
             first => self.processes[first].domain.id,

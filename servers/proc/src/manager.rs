@@ -57,8 +57,11 @@ pub struct Manager<S: System> {
     pub(crate) clock: WallClock,
     /// Sessions that were opened at a login ([`crate::login`]).
     pub(crate) logins: u32,
-    /// Processes that must end before the present message is done with, with their wait status.
+    /// Processes that are to end, with their wait status: first the backlog, which ends in pieces, then those of the present message ([`crate::ending`]).
     pub(crate) doomed: VecDeque<(Slot, u32)>,
+    pub(crate) backlog: usize,
+    /// `vm` has asked who shall end, and waits until the backlog has ended.
+    pub(crate) exhausted: bool,
     /// Processes and threads of each real user.
     pub(crate) users: BTreeMap<u32, u32>,
     pub(crate) cgroups: Cgroups,
@@ -117,6 +120,8 @@ impl<S: System> Manager<S> {
             clock: WallClock::default(),
             logins: 0,
             doomed: VecDeque::new(),
+            backlog: 0,
+            exhausted: false,
             users: BTreeMap::new(),
             cgroups: Cgroups::default(),
             timers_of: BTreeMap::new(),

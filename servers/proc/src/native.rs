@@ -16,6 +16,7 @@ use cairn_idl::errno::{EAGAIN, EBADF, EFAULT, EINVAL, EIO, EMFILE, ENOMEM};
 use cairn_idl::vm;
 use cairn_idl::wire::Failure;
 use cairn_random::SEED;
+use cairn_rt::background::Background;
 use cairn_rt::{entropy, Message, Portal, Receiver};
 
 /// Slots that one TABLE_COPY is about.
@@ -31,6 +32,7 @@ pub struct Native {
     /// `vm` with its control badge.
     vm: Portal,
     power: Option<Portal>,
+    background: Background,
     /// Portals held, roughly; and the room for them.
     held: u32,
     room: u32,
@@ -42,6 +44,7 @@ impl Native {
             receiver,
             vm,
             power,
+            background: Background::default(),
             held: SPARE,
             room: TABLE_SHARE - RESERVED_SLOTS,
         }
@@ -144,6 +147,15 @@ impl System for Native {
 
     fn entropy(&mut self) -> [u8; SEED] {
         entropy::of_moment(self.now())
+    }
+
+    fn begin_background(&mut self) -> bool {
+        self.background
+            .begin(self.receiver, crate::BADGE_BACKGROUND)
+    }
+
+    fn end_background(&mut self) {
+        self.background.end();
     }
 
     fn log(&mut self, line: &str) {

@@ -127,6 +127,9 @@ pub trait System {
     fn set_wall(&mut self, wall: u64) -> bool;
     /// What is hard to guess of this moment, as far as the machine has it.
     fn entropy(&mut self) -> [u8; SEED];
+    /// From now on the own thread calls ([`crate::BADGE_BACKGROUND`]) until it is told that nothing is left. False: that cannot be.
+    fn begin_background(&mut self) -> bool;
+    fn end_background(&mut self);
     /// A line for the system's log.
     fn log(&mut self, line: &str);
 

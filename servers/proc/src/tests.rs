@@ -5,6 +5,7 @@ static ALLOCATOR: cairn_failing::Failing = cairn_failing::Failing;
 
 mod bandwidth;
 mod cpu_timers;
+mod ending;
 mod files;
 mod filters;
 mod invariants;

@@ -187,6 +187,7 @@ fn the_frozen_do_not_run_and_are_not_seen_to_be_stopped() {
         0
     );
     check(&w);
+    while w.background() {}
     let words = [CGROUP_REMOVE, inner];
     assert_eq!(w.component(role::CGROUP, b"", &words).result(), 0);
 }

@@ -11,7 +11,10 @@ use std::collections::HashSet;
 
 pub fn check(w: &World) {
     let m = &w.m;
-    assert!(m.doomed.is_empty());
+    // Whoever is left to end does so in pieces.
+    assert_eq!(m.doomed.len(), m.backlog);
+    assert_eq!(m.backlog > 0, m.system.background);
+    assert!(m.doomed.iter().all(|(slot, _)| m.processes[*slot].doomed));
     let used: Vec<u32> = m
         .processes
         .slots()
@@ -21,7 +24,8 @@ pub fn check(w: &World) {
     let (mut alive, mut tasks) = (0, 0);
     for &slot in &used {
         let p = &m.processes[slot];
-        assert!(!p.doomed);
+        let ends = m.doomed.iter().filter(|(ends, _)| *ends == slot).count();
+        assert_eq!(usize::from(p.doomed), ends);
         assert_eq!(m.numbers.process(p.pid as u64), Some(slot));
         if slot == m.first {
             assert_eq!(p.parent, NONE);

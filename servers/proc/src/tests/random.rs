@@ -141,6 +141,9 @@ fn step(w: &mut World, r: &mut Random) {
             w.pulse(0, [code, token, 0, 0]);
         }
     }
+    if r.below(3) == 0 {
+        w.background();
+    }
     if r.below(4) == 0 {
         w.m.system.now += r.below(500_000);
         w.m.expire();
@@ -166,6 +169,8 @@ fn random_histories_keep_the_invariants() {
         }
         w.m.settle();
         check(&w);
+        while w.background() {}
+        assert!(w.m.doomed.is_empty());
         let tokens: Vec<u64> = w.m.processes[first]
             .threads
             .iter()

@@ -315,6 +315,7 @@ fn death_of_the_parent_can_be_a_signal() {
         chain.push(child);
     }
     w.exit(shell, 0);
+    while w.background() {}
     assert!(chain.iter().all(|pid| w.state(*pid) == Some('Z')));
     check(&w);
 }
