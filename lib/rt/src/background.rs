@@ -47,16 +47,11 @@ impl Background {
 
 #[cfg(target_os = "none")]
 mod thread {
-    use crate::memory;
+    use crate::own_thread::{self, OwnThread};
     use crate::portal::{Message, Portal};
     use crate::semaphore::Semaphore;
-    use cairn_abi::layout::native_slot;
-    use cairn_abi::service::memory::pool;
-    use cairn_abi::service::{domain, thread, AUTO};
-    use cairn_abi::{policy, priority, Error};
+    use cairn_abi::{priority, Error};
 
-    /// Bytes of the thread's stack.
-    const STACK: usize = 8192;
     #[derive(Clone, Copy, Debug)]
     pub struct Thread {
         begin: Semaphore,
@@ -65,25 +60,10 @@ mod thread {
     impl Thread {
         /// `called` will be called.
         pub fn start(called: Portal) -> Result<Thread, Error> {
-            let stack = memory::map(STACK).ok_or(Error::NoMemory)?;
-            memory::populate(stack)?;
             let begin = Semaphore::new(0)?;
-            let end = stack.as_mut_ptr() as u64 + stack.len() as u64;
-            let words = [
-                run as *const () as u64,
-                (end & !15) - 8,
-                u64::from(begin.0 .0) << 32 | u64::from(called.0),
-                0,
-                0,
-                AUTO,
-                AUTO,
-            ];
-            let make = || Portal(native_slot::DOMAIN).service(domain::THREAD_CREATE, &words);
-            let made = memory::with_objects(pool::THREAD, make)?;
-            let made = Portal(made[0] as u32);
-            let level = u64::from(priority::ORDINARY_MOST);
-            made.service(thread::SET_PRIORITY, &[level, policy::ROUND_ROBIN, 0])?;
-            made.service(thread::START, &[])?;
+            let thread = OwnThread::start(run, own_thread::both(begin.0, called))?;
+            thread.set_priority(priority::ORDINARY_MOST)?;
+            thread.go()?;
             Ok(Thread { begin })
         }
 
@@ -93,7 +73,7 @@ mod thread {
     }
 
     extern "C" fn run(portals: u64) -> ! {
-        let (begin, called) = (Portal((portals >> 32) as u32), Portal(portals as u32));
+        let (begin, called) = own_thread::apart(portals);
         loop {
             let _ = Semaphore(begin).p();
             while called

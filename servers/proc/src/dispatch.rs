@@ -3,7 +3,7 @@
 use crate::manager::{done, Manager};
 use crate::system::{Errno, System};
 use crate::table::Slot;
-use crate::{BADGE_BACKGROUND, BADGE_EXHAUSTED};
+use crate::{BADGE_BACKGROUND, BADGE_EXHAUSTED, BADGE_FORKS};
 use cairn_abi::{pulse, received};
 use cairn_idl::errno::{EINVAL, ENOSYS, EPERM};
 use cairn_idl::label;
@@ -61,7 +61,10 @@ impl<S: System> Manager<S> {
         }
     }
 
-    fn message(&mut self, message: &Received) -> Outcome {
+    pub(crate) fn message(&mut self, message: &Received) -> Outcome {
+        if self.holds_back(message) {
+            return Outcome::Later;
+        }
         let passed = message.portals.min(4);
         let outcome = match self.numbers_of(message) {
             None => self.operation(message),
@@ -92,6 +95,7 @@ impl<S: System> Manager<S> {
             FORK..=SPACE_TURN | TRACE..=CORE => {}
             IDS_OF..=SIGNAL_OWNER | CGROUP_MAKE..=KEYS_SET => return self.outside(message),
             _ if message.badge == BADGE_BACKGROUND => return Ok(self.background()),
+            _ if message.badge == BADGE_FORKS => return Ok(self.errand(message)),
             _ => return Err(ENOSYS),
         }
         // (Components' label is the superuser's, and gives them nothing here.)

@@ -22,6 +22,7 @@ impl<S: System> Manager<S> {
     }
 
     /// Those of the present message, and whoever ends because of them.
+    #[inline(never)]
     fn finish_doomed(&mut self) {
         let mut at = self.backlog;
         let mut done = 0;
@@ -51,6 +52,8 @@ impl<S: System> Manager<S> {
     }
 
     /// A piece of the backlog; whether there is more of it.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn background(&mut self) -> Outcome {
         for _ in 0..PIECE.min(self.backlog) {
             self.backlog -= 1;

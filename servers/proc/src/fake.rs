@@ -8,12 +8,12 @@ use cairn_abi::layout::{PERSONALITY, PERSONALITY_DATA};
 use cairn_abi::service::thread;
 use cairn_abi::state::Registers;
 use cairn_abi::{pulse, received, Error, Id, Token};
-use cairn_idl::errno::{EBADF, EFAULT, ENOMEM};
+use cairn_idl::errno::{E2BIG, EBADF, EFAULT, ENOMEM, ESRCH};
 use cairn_idl::proc::*;
 use cairn_random::SEED;
-use cairn_rt::{Portal, Received};
-use std::collections::BTreeMap;
+use cairn_rt::{errands, Portal, Received};
 use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug, Default)]
 pub struct FakeDomain {
@@ -80,6 +80,11 @@ pub struct Fake {
     /// The own thread calls; there is none.
     pub background: bool,
     pub no_background: bool,
+    /// Domains whose copy takes long, and the priority at which they are copied.
+    pub much: BTreeSet<Id>,
+    /// What the own thread copies now.
+    pub copied: Option<Id>,
+    pub forks_level: u8,
     /// From now on so many operations that make something succeed.
     pub successes: Option<u32>,
 }
@@ -127,6 +132,32 @@ impl System for Fake {
     }
     fn entropy(&mut self) -> [u8; SEED] {
         [1; SEED]
+    }
+    fn fork_few(&mut self, parent: Id, share: bool) -> Result<Domain, Errno> {
+        match self.much.contains(&parent) && !share {
+            true => Err(E2BIG),
+            false => self.fork(parent, share, None, 0),
+        }
+    }
+    fn begin_forks(&mut self, level: u8) -> bool {
+        self.forks_level = level;
+        !self.no_background
+    }
+    fn set_forks_priority(&mut self, level: u8) {
+        self.forks_level = level;
+    }
+    fn errand(&mut self, parent: Id) -> Result<[u64; 8], Errno> {
+        self.may_fail()?;
+        Ok([1, parent.into(), 0, 0, 0, 0, 0, 0])
+    }
+    fn forked(&mut self, words: &[u64; 8]) -> Result<Domain, Errno> {
+        match words[1] {
+            errands::DONE => Ok(Domain {
+                portal: Portal(words[3] as u32),
+                id: words[2] as Id,
+            }),
+            _ => Err(words[2] as Errno),
+        }
     }
     fn begin_background(&mut self) -> bool {
         self.background = !self.no_background;
@@ -604,6 +635,34 @@ impl World {
             assert_eq!(more != 0, self.m.system.background);
         }
         asked
+    }
+
+    /// The own thread has made the copy that it was asked for, and asks for the next one; whether there is one.
+    pub fn errand(&mut self) -> bool {
+        let words = match self.m.system.copied.take() {
+            None => [0, errands::NONE, 0, 0],
+            Some(of) if self.m.system.domains.contains_key(&of) => match self.m.system.new_domain()
+            {
+                Ok(made) => [0, errands::DONE, made.id.into(), made.portal.0.into()],
+                Err(errno) => [0, errands::FAILED, errno as u64, 0],
+            },
+            Some(_) => [0, errands::FAILED, ESRCH as u64, 0],
+        };
+        let next = self
+            .message(0, 0, crate::BADGE_FORKS, 0, b"", &words, 0)
+            .words();
+        if next[0] != 0 {
+            self.m.system.copied = Some(next[1] as Id);
+        }
+        while let Some(held) = self.m.ready() {
+            let token = held.message.token;
+            match self.m.handle(&held.message) {
+                Outcome::Words(words) => drop(self.m.system.replies.insert(token, words)),
+                _ if held.interrupted => self.m.interrupt(token),
+                _ => {}
+            }
+        }
+        next[0] != 0
     }
 
     pub fn pulse(&mut self, badge: u64, words: [u64; 4]) {

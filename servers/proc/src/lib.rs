@@ -20,6 +20,7 @@ mod dispatch;
 mod ending;
 mod files;
 mod filters;
+mod forks;
 mod futex;
 mod groups;
 mod ids;
@@ -62,6 +63,7 @@ mod fake;
 mod tests;
 
 pub use dispatch::Outcome;
+pub use forks::Held;
 pub use manager::{Gifts, Manager};
 pub use prefix::PrefixPage;
 pub use system::{Domain, Entries, Errno, Space, Start, System};
@@ -70,3 +72,5 @@ pub use system::{Domain, Entries, Errno, Space, Start, System};
 pub const BADGE_EXHAUSTED: u64 = 2;
 /// Badge of the own thread that has the backlog ended. (No role has this bit.)
 pub const BADGE_BACKGROUND: u64 = 1 << 63;
+/// That of the own thread that has large programs copied ([`forks`]).
+pub const BADGE_FORKS: u64 = 1 << 62;

@@ -80,7 +80,7 @@ impl<S: System> Manager<S> {
 
     /// FORK
     pub(crate) fn fork(&mut self, message: &Received, slot: Slot) -> Result<Outcome, Errno> {
-        let [_, rip, rsp, fs_base, gs_base, flags, exit_signal, _] = message.words;
+        let [_, _, _, _, _, flags, exit_signal, _] = message.words;
         let known = fork::VFORK | fork::SHARE | fork::PARENT | OF_CHILDREN;
         if flags & !known != 0 || exit_signal > LAST as u64 {
             return Err(EINVAL);
@@ -106,6 +106,25 @@ impl<S: System> Manager<S> {
         let ends = all.saturating_sub(self.doomed.len());
         self.doomed.try_reserve(ends).map_err(|_| ENOMEM)?;
         let share = flags & (fork::VFORK | fork::SHARE) != 0;
+        let Some(domain) = self.fork_domain(message, slot, share)? else {
+            return Ok(Outcome::Later);
+        };
+        let done = self.fork_into(message, slot, (parent, domain), slots.as_ref());
+        if done.is_err() {
+            self.system.destroy(domain);
+        }
+        done
+    }
+
+    /// The copy of its memory is there: the rest of a fork.
+    fn fork_into(
+        &mut self,
+        message: &Received,
+        slot: Slot,
+        (parent, domain): (Slot, Domain),
+        slots: Option<&Slots>,
+    ) -> Result<Outcome, Errno> {
+        let [_, rip, rsp, fs_base, gs_base, flags, exit_signal, _] = message.words;
         let child = self.processes.take().ok_or(ENOMEM)?;
         let inheritance = self.processes[slot].bequeath(message.token as u32);
         let exit_parent = if flags & fork::PARENT == 0 {
@@ -159,19 +178,12 @@ impl<S: System> Manager<S> {
             policy: crate::priority::policy_of(&self.processes[child].scheduling),
         };
         let from = self.processes[slot].domain;
-        let forked = self.system.fork(from.id, share, None, 0);
-        let made = forked.and_then(|domain| {
-            let made = self
-                .system
-                .copy_table(from, domain, slots.as_ref())
-                .and_then(|()| self.furnish(child, domain, &start));
-            if made.is_err() {
-                self.system.destroy(domain);
-            }
-            made.map(|id| (domain, id))
-        });
-        let (domain, id) = match made {
-            Ok(made) => made,
+        let made = self
+            .system
+            .copy_table(from, domain, slots)
+            .and_then(|()| self.furnish(child, domain, &start));
+        let id = match made {
+            Ok(id) => id,
             Err(errno) => {
                 self.leave_root(child);
                 self.leave_spaces(child);

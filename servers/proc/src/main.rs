@@ -11,7 +11,7 @@ use cairn_abi::Error;
 use cairn_idl::errno::EMFILE;
 use cairn_idl::{proc, vm};
 use cairn_proc::native::Native;
-use cairn_proc::{Gifts, Manager, Outcome, PrefixPage, BADGE_EXHAUSTED};
+use cairn_proc::{Gifts, Held, Manager, Outcome, PrefixPage, BADGE_EXHAUSTED};
 use cairn_rt::{log, startup, Message, Portal, Received, Receiver, Reply};
 
 cairn_rt::entry!(main);
@@ -61,6 +61,9 @@ fn serve(receiver: Receiver, manager: &mut Manager<Native>) -> ! {
             // The deadline passed, or the caller is gone.
             Err(_) => Outcome::Later,
         };
+        if manager.has_ready() {
+            handle_ready(receiver, manager);
+        }
         let deadline = next_deadline(manager);
         let token = message.token;
         result = match outcome {
@@ -87,6 +90,43 @@ fn serve(receiver: Receiver, manager: &mut Manager<Native>) -> ! {
         if let Outcome::Taken(portal, _) = outcome {
             manager.close(portal);
         }
+    }
+}
+
+/// What was held back and is for now.
+#[cold]
+#[inline(never)]
+fn handle_ready(receiver: Receiver, manager: &mut Manager<Native>) {
+    while let Some(held) = manager.ready() {
+        let outcome = manager.handle(&held.message);
+        answer(receiver, manager, &held, outcome);
+    }
+}
+
+/// Answer one whose message was held back.
+fn answer(receiver: Receiver, manager: &mut Manager<Native>, held: &Held, outcome: Outcome) {
+    let token = held.message.token;
+    let reply = match outcome {
+        Outcome::Words(words) => Reply::new(&words),
+        Outcome::Portal(portal) => Reply::result(0).portal(portal, false),
+        Outcome::Taken(portal, word) => {
+            let mut reply = Reply::result(0).portal(portal, false);
+            reply.words[1] = word;
+            reply
+        }
+        Outcome::Kept(_) | Outcome::Later => {
+            if held.interrupted {
+                manager.interrupt(token);
+            }
+            return;
+        }
+    };
+    if let Err(Error::NoSlot) = receiver.reply(token, reply) {
+        // The caller has no room for the portal and still waits.
+        let _ = receiver.reply(token, Reply::result(-EMFILE));
+    }
+    if let Outcome::Taken(portal, _) = outcome {
+        manager.close(portal);
     }
 }
 

@@ -60,6 +60,8 @@ pub struct Manager<S: System> {
     /// Processes that are to end, with their wait status: first the backlog, which ends in pieces, then those of the present message ([`crate::ending`]).
     pub(crate) doomed: VecDeque<(Slot, u32)>,
     pub(crate) backlog: usize,
+    /// Forks that take long.
+    pub(crate) under_way: crate::forks::Forks,
     /// `vm` has asked who shall end, and waits until the backlog has ended.
     pub(crate) exhausted: bool,
     /// Processes and threads of each real user.
@@ -121,6 +123,7 @@ impl<S: System> Manager<S> {
             logins: 0,
             doomed: VecDeque::new(),
             backlog: 0,
+            under_way: Default::default(),
             exhausted: false,
             users: BTreeMap::new(),
             cgroups: Cgroups::default(),

@@ -17,6 +17,9 @@ use cairn_idl::vm;
 use cairn_idl::wire::Failure;
 use cairn_random::SEED;
 use cairn_rt::background::Background;
+use cairn_rt::errands;
+#[cfg(target_os = "none")]
+use cairn_rt::errands::Errands;
 use cairn_rt::{entropy, Message, Portal, Receiver};
 
 /// Slots that one TABLE_COPY is about.
@@ -33,6 +36,9 @@ pub struct Native {
     vm: Portal,
     power: Option<Portal>,
     background: Background,
+    /// The thread for long calls to `vm`, once it was wanted; if there could be one.
+    #[cfg(target_os = "none")]
+    errands: Option<Option<Errands>>,
     /// Portals held, roughly; and the room for them.
     held: u32,
     room: u32,
@@ -45,6 +51,8 @@ impl Native {
             vm,
             power,
             background: Background::default(),
+            #[cfg(target_os = "none")]
+            errands: None,
             held: SPARE,
             room: TABLE_SHARE - RESERVED_SLOTS,
         }
@@ -147,6 +155,59 @@ impl System for Native {
 
     fn entropy(&mut self) -> [u8; SEED] {
         entropy::of_moment(self.now())
+    }
+
+    fn fork_few(&mut self, parent: Id, share: bool) -> Result<Domain, Errno> {
+        let words = [vm::FORK, parent.into(), share.into(), 0, 0, 0, 1];
+        self.new_domain(&words)
+    }
+
+    #[cfg(target_os = "none")]
+    fn begin_forks(&mut self, level: u8) -> bool {
+        let (receiver, vm) = (self.receiver, self.vm);
+        let start = || {
+            let told = receiver.make_portal(crate::BADGE_FORKS);
+            told.and_then(|told| Errands::start(told, vm)).ok()
+        };
+        let Some(errands) = *self.errands.get_or_insert_with(start) else {
+            return false;
+        };
+        errands.set_priority(level);
+        errands.begin();
+        true
+    }
+
+    #[cfg(target_os = "none")]
+    fn set_forks_priority(&mut self, level: u8) {
+        if let Some(errands) = self.errands.flatten() {
+            errands.set_priority(level);
+        }
+    }
+
+    #[cfg(not(target_os = "none"))]
+    fn begin_forks(&mut self, _: u8) -> bool {
+        false
+    }
+
+    #[cfg(not(target_os = "none"))]
+    fn set_forks_priority(&mut self, _: u8) {}
+
+    fn errand(&mut self, parent: Id) -> Result<[u64; 8], Errno> {
+        self.make_room()?;
+        Ok([1, vm::FORK, parent.into(), 0, 0, 0, 0, 0])
+    }
+
+    fn forked(&mut self, words: &[u64; 8]) -> Result<Domain, Errno> {
+        match words[1] {
+            errands::DONE => Ok(Domain {
+                portal: Portal(words[3] as u32),
+                id: words[2] as Id,
+            }),
+            _ => {
+                self.held -= 1;
+                Err(words[2] as Errno)
+            }
+        }
     }
 
     fn begin_background(&mut self) -> bool {

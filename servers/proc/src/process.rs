@@ -145,6 +145,8 @@ pub struct Scheduling {
 #[derive(Debug, Default)]
 pub struct Process {
     pub used: bool,
+    /// A fork of it is being made ([`crate::forks`]).
+    pub forks: bool,
     /// Servers' portals that are closed when it ends (ATTEND).
     pub attended: Vec<Portal>,
     /// Its session's key rings, and those of its program ([`crate::keys`]).
@@ -333,6 +335,7 @@ impl Process {
         self.generation = generation;
         self.ended = None;
         self.doomed = false;
+        self.forks = false;
         self.domain = Domain::NONE;
         self.threads.clear();
         self.timers.clear();

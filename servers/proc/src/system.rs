@@ -130,6 +130,15 @@ pub trait System {
     /// From now on the own thread calls ([`crate::BADGE_BACKGROUND`]) until it is told that nothing is left. False: that cannot be.
     fn begin_background(&mut self) -> bool;
     fn end_background(&mut self);
+    /// [`fork`](Self::fork), if that does not take long (E2BIG).
+    fn fork_few(&mut self, parent: Id, share: bool) -> Result<Domain, Errno>;
+    /// The own thread is to ask for forks ([`crate::BADGE_FORKS`]), or works already: at this priority from now on. False: there is none.
+    fn begin_forks(&mut self, level: u8) -> bool;
+    fn set_forks_priority(&mut self, level: u8);
+    /// What it is told: to copy this domain.
+    fn errand(&mut self, parent: Id) -> Result<[u64; 8], Errno>;
+    /// What that came to, by the words that it tells.
+    fn forked(&mut self, words: &[u64; 8]) -> Result<Domain, Errno>;
     /// A line for the system's log.
     fn log(&mut self, line: &str);
 

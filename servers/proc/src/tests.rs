@@ -8,6 +8,7 @@ mod cpu_timers;
 mod ending;
 mod files;
 mod filters;
+mod forks;
 mod invariants;
 mod jobs;
 mod keys;

@@ -218,7 +218,7 @@ impl<N: Nucleus> Vm<N> {
         &mut self,
         token: Token,
         parent: Id,
-        share: bool,
+        (share, few): (bool, bool),
         pays: Option<(u64, bool)>,
         before: Id,
     ) -> Result<(), Errno> {
@@ -238,6 +238,9 @@ impl<N: Nucleus> Vm<N> {
             return self.finish(token, from, payer, adjust);
         }
         self.is_at_rest(from)?;
+        if few && self.is_much(from) {
+            return Err(E2BIG);
+        }
         let (kind, code, limit) = self
             .spaces
             .get(from)

@@ -197,7 +197,7 @@ impl<N: Nucleus> Vm<N> {
             vm::FORK => match self.fork(
                 r.token,
                 w[1] as Id,
-                w[2] & 1 != 0,
+                (w[2] & 1 != 0, w[6] & 1 != 0),
                 w[3].checked_sub(1).map(|uid| (uid, w[4] & 1 != 0)),
                 w[5] as Id,
             ) {

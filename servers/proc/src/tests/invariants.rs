@@ -11,6 +11,7 @@ use std::collections::HashSet;
 
 pub fn check(w: &World) {
     let m = &w.m;
+    m.under_way.check();
     // Whoever is left to end does so in pieces.
     assert_eq!(m.doomed.len(), m.backlog);
     assert_eq!(m.backlog > 0, m.system.background);
