@@ -65,6 +65,24 @@ impl Forks {
         self.waiting.remove(at)
     }
 
+    /// Whether a thread waits here.
+    #[cfg(test)]
+    pub fn has(&self, thread: cairn_abi::Id) -> bool {
+        let forks = self
+            .waiting
+            .iter()
+            .chain(&self.made)
+            .map(|fork| &fork.message);
+        let held = self
+            .held
+            .iter()
+            .chain(&self.ready)
+            .map(|held| &held.message);
+        forks
+            .chain(held)
+            .any(|message| message.token as u32 == thread)
+    }
+
     #[cfg(test)]
     pub fn check(&self) {
         let made = usize::from(self.made.is_some());

@@ -27,7 +27,7 @@ fn someone(w: &World, r: &mut Random) -> Option<(u64, u32)> {
         let p = &w.m.processes[slot];
         if p.alive() && p.stopped.is_none() {
             for t in p.threads.iter() {
-                if t.token == 0 {
+                if t.token == 0 && !w.m.under_way.has(t.id) {
                     all.push((p.pid as u64, t.id));
                 }
             }
@@ -52,6 +52,7 @@ fn step(w: &mut World, r: &mut Random) {
     let Some((pid, thread)) = someone(w, r) else {
         // Everybody waits: let something happen from outside.
         let target = any_pid(w, r);
+        w.errand();
         w.system(b"", &[SIGNAL_GROUP, target, 18]);
         w.m.system.now += 1_000_000;
         w.m.expire();
@@ -61,6 +62,11 @@ fn step(w: &mut World, r: &mut Random) {
         }
         return;
     };
+    let domain = w.domain(pid).id;
+    match r.below(4) {
+        0 => drop(w.m.system.much.insert(domain)),
+        _ => drop(w.m.system.much.remove(&domain)),
+    }
     let other = any_pid(w, r);
     let words: Vec<u64> = match r.below(24) {
         0..=4 => {
@@ -144,6 +150,9 @@ fn step(w: &mut World, r: &mut Random) {
     if r.below(3) == 0 {
         w.background();
     }
+    if r.below(3) == 0 {
+        w.errand();
+    }
     if r.below(4) == 0 {
         w.m.system.now += r.below(500_000);
         w.m.expire();
@@ -160,6 +169,8 @@ fn random_histories_keep_the_invariants() {
             step(&mut w, &mut r);
             check(&w);
         }
+        w.m.system.much.clear();
+        while w.errand() {}
         // Everybody but the first is killed and waited for.
         let first = w.m.first;
         for slot in w.m.processes.slots().collect::<Vec<_>>() {
