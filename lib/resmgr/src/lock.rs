@@ -14,6 +14,8 @@ use alloc::vec::Vec;
 
 /// Most record locks of one user here.
 pub const EACH: u32 = 8192;
+/// A lock is not taken in the place of more of the owner's own: that is one step, and others wait.
+pub const ANEW: usize = 1024;
 /// So many records go at a time.
 pub const AT_ONCE: usize = 16;
 /// A circle of more processes that wait for each other is not found, as on Linux.
@@ -275,7 +277,10 @@ impl Locks {
             } else {
                 continue;
             }
-            // (There may be many.)
+            // (There may be many. To be unlocked they come in parts.)
+            if old.len() == ANEW {
+                return Err(Refused::TooMany);
+            }
             old.try_reserve(1).map_err(|_| Refused::TooMany)?;
             old.push(held.start);
         }
@@ -678,6 +683,23 @@ mod tests {
             locks.go_on(keep);
         }
         assert!(locks.is_empty());
+    }
+
+    #[test]
+    fn so_many_are_replaced_and_more_are_not_touched() {
+        let (mut locks, keep) = (Locks::default(), &mut Keepsake::default());
+        for place in 0..=ANEW as u64 {
+            let one = record(1, place * 10, place * 10 + 5, true);
+            assert_eq!(locks.set(keep, 1, one, false), Ok(()));
+        }
+        for exclusive in [true, false] {
+            let all = record(1, 0, u64::MAX, exclusive);
+            assert_eq!(locks.set(keep, 1, all, false), Err(Refused::TooMany));
+        }
+        assert_eq!(locks.of(1).len(), ANEW + 1);
+        let fewer = record(1, 10, u64::MAX, false);
+        assert_eq!(locks.set(keep, 1, fewer, false), Ok(()));
+        assert_eq!(locks.of(1).len(), 2);
     }
 
     /// Random locks of processes and open files, against a list that is walked.
