@@ -1,15 +1,15 @@
 //! What every native component needs: the gate ([`gate`]), portals and messages ([`portal`]), channels ([`channel`]), messages of several parts ([`parts`]), windows ([`window`]), pages that are given away ([`pages`]) or shown to those who map files ([`paging`]), serving generated interfaces ([`serve`]), the start-up block ([`startup`]),
-//! time ([`time`]), being told of a time (`alarm`), work that nobody waits for ([`background`]), long calls while others are served ([`errands`]), semaphores ([`semaphore`]), device registers ([`device`]), memory that a device reaches ([`dma`]), the log ([`log!`]), and on the bare target the entry point, heap and panic handler ([`start`], [`heap`]).
+//! time ([`time`]), being told of a time (`alarm`), work that nobody waits for ([`background`]), long calls while others are served ([`deputy`]), semaphores ([`semaphore`]), device registers ([`device`]), memory that a device reaches ([`dma`]), the log ([`log!`]), and on the bare target the entry point, heap and panic handler ([`start`], [`heap`]).
 #![cfg_attr(not(test), no_std)]
 
 #[cfg(target_os = "none")]
 pub mod alarm;
 pub mod background;
 pub mod channel;
+pub mod deputy;
 pub mod device;
 pub mod dma;
 pub mod entropy;
-pub mod errands;
 pub mod gate;
 #[cfg(target_os = "none")]
 pub mod heap;

@@ -11,7 +11,7 @@ use cairn_abi::{pulse, received, Error, Id, Token};
 use cairn_idl::errno::{E2BIG, EBADF, EFAULT, ENOMEM, ESRCH};
 use cairn_idl::proc::*;
 use cairn_random::SEED;
-use cairn_rt::{errands, Portal, Received};
+use cairn_rt::{deputy, Portal, Received};
 use std::collections::HashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -152,7 +152,7 @@ impl System for Fake {
     }
     fn forked(&mut self, words: &[u64; 8]) -> Result<Domain, Errno> {
         match words[1] {
-            errands::DONE => Ok(Domain {
+            deputy::DONE => Ok(Domain {
                 portal: Portal(words[3] as u32),
                 id: words[2] as Id,
             }),
@@ -640,13 +640,13 @@ impl World {
     /// The own thread has made the copy that it was asked for, and asks for the next one; whether there is one.
     pub fn errand(&mut self) -> bool {
         let words = match self.m.system.copied.take() {
-            None => [0, errands::NONE, 0, 0],
+            None => [0, deputy::NONE, 0, 0],
             Some(of) if self.m.system.domains.contains_key(&of) => match self.m.system.new_domain()
             {
-                Ok(made) => [0, errands::DONE, made.id.into(), made.portal.0.into()],
-                Err(errno) => [0, errands::FAILED, errno as u64, 0],
+                Ok(made) => [0, deputy::DONE, made.id.into(), made.portal.0.into()],
+                Err(errno) => [0, deputy::FAILED, errno as u64, 0],
             },
-            Some(_) => [0, errands::FAILED, ESRCH as u64, 0],
+            Some(_) => [0, deputy::FAILED, ESRCH as u64, 0],
         };
         let next = self
             .message(0, 0, crate::BADGE_FORKS, 0, b"", &words, 0)

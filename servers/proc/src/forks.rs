@@ -11,7 +11,7 @@ use crate::table::Slot;
 use alloc::collections::VecDeque;
 use cairn_abi::Token;
 use cairn_idl::errno::{E2BIG, ENOMEM};
-use cairn_rt::{errands, Received};
+use cairn_rt::{deputy, Received};
 
 /// The words of an errand that there is none.
 const NOTHING: [u64; 8] = [0; 8];
@@ -174,7 +174,7 @@ impl<S: System> Manager<S> {
     #[cold]
     #[inline(never)]
     pub(crate) fn errand(&mut self, message: &Received) -> Outcome {
-        if message.words[1] != errands::NONE {
+        if message.words[1] != deputy::NONE {
             let copy = self.system.forked(&message.words);
             match self.under_way.made.take() {
                 Some(fork) => self.fork_with(fork, copy),

@@ -17,9 +17,9 @@ use cairn_idl::vm;
 use cairn_idl::wire::Failure;
 use cairn_random::SEED;
 use cairn_rt::background::Background;
-use cairn_rt::errands;
+use cairn_rt::deputy;
 #[cfg(target_os = "none")]
-use cairn_rt::errands::Errands;
+use cairn_rt::deputy::Deputy;
 use cairn_rt::{entropy, Message, Portal, Receiver};
 
 /// Slots that one TABLE_COPY is about.
@@ -38,7 +38,7 @@ pub struct Native {
     background: Background,
     /// The thread for long calls to `vm`, once it was wanted; if there could be one.
     #[cfg(target_os = "none")]
-    errands: Option<Option<Errands>>,
+    deputy: Option<Option<Deputy>>,
     /// Portals held, roughly; and the room for them.
     held: u32,
     room: u32,
@@ -52,7 +52,7 @@ impl Native {
             power,
             background: Background::default(),
             #[cfg(target_os = "none")]
-            errands: None,
+            deputy: None,
             held: SPARE,
             room: TABLE_SHARE - RESERVED_SLOTS,
         }
@@ -167,20 +167,20 @@ impl System for Native {
         let (receiver, vm) = (self.receiver, self.vm);
         let start = || {
             let told = receiver.make_portal(crate::BADGE_FORKS);
-            told.and_then(|told| Errands::start(told, vm)).ok()
+            told.and_then(|told| Deputy::start(told, vm)).ok()
         };
-        let Some(errands) = *self.errands.get_or_insert_with(start) else {
+        let Some(deputy) = *self.deputy.get_or_insert_with(start) else {
             return false;
         };
-        errands.set_priority(level);
-        errands.begin();
+        deputy.set_priority(level);
+        deputy.begin();
         true
     }
 
     #[cfg(target_os = "none")]
     fn set_forks_priority(&mut self, level: u8) {
-        if let Some(errands) = self.errands.flatten() {
-            errands.set_priority(level);
+        if let Some(deputy) = self.deputy.flatten() {
+            deputy.set_priority(level);
         }
     }
 
@@ -199,7 +199,7 @@ impl System for Native {
 
     fn forked(&mut self, words: &[u64; 8]) -> Result<Domain, Errno> {
         match words[1] {
-            errands::DONE => Ok(Domain {
+            deputy::DONE => Ok(Domain {
                 portal: Portal(words[3] as u32),
                 id: words[2] as Id,
             }),

@@ -5,7 +5,7 @@
 //! error number (w2). The answer is 1 and the first six words of a call, or 0: nothing, until it is sent again.
 
 #[cfg(target_os = "none")]
-pub use thread::Errands;
+pub use thread::Deputy;
 
 /// There was none.
 pub const NONE: u64 = 0;
@@ -27,21 +27,21 @@ mod thread {
     static SERVER: AtomicU32 = AtomicU32::new(0);
 
     #[derive(Clone, Copy, Debug)]
-    pub struct Errands {
+    pub struct Deputy {
         begin: Semaphore,
         thread: OwnThread,
     }
 
-    impl Errands {
+    impl Deputy {
         /// `told` leads to the component's own channel. Each call to `server` brings one portal.
-        pub fn start(told: Portal, server: Portal) -> Result<Errands, Error> {
+        pub fn start(told: Portal, server: Portal) -> Result<Deputy, Error> {
             if SERVER.swap(server.0, SeqCst) != 0 {
                 return Err(Error::Busy);
             }
             let begin = Semaphore::new(0)?;
             let thread = OwnThread::start(run, own_thread::both(begin.0, told))?;
             thread.go()?;
-            Ok(Errands { begin, thread })
+            Ok(Deputy { begin, thread })
         }
 
         /// It asks what there is to do.
