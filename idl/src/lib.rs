@@ -290,11 +290,59 @@ pub mod device {
     /// Minor numbers of each disk: itself and its partitions.
     pub const MINORS: u32 = 16;
 
+    /// Major numbers of loop devices, and of their partitions.
+    pub const LOOP: u32 = 7;
+    pub const LOOP_PARTITIONS: u32 = 259;
+    /// `/dev/loop-control`.
+    pub const LOOP_CONTROL: (u32, u32) = (10, 237);
+    pub const LOOP_CONTROL_NAME: &str = "loop-control";
+
+    /// The number of a loop device by its name, `loop12`.
+    pub fn loop_number(name: &str) -> Option<u32> {
+        let digits = name.strip_prefix("loop")?;
+        let plain = digits == "0" || !digits.starts_with(['0', '+']);
+        let number = digits.parse().ok().filter(|_| plain)?;
+        (u64::from(number) <= crate::loops::NUMBER_MOST).then_some(number)
+    }
+
+    /// The loop device on which a file system with this st_dev lies, or on a partition of it.
+    pub fn loop_of(st_dev: u64) -> Option<u32> {
+        let major = (st_dev >> 8 & 0xfff | st_dev >> 32 & !0xfff) as u32;
+        let minor = (st_dev & 0xff | st_dev >> 12 & !0xff) as u32;
+        match major {
+            LOOP => Some(minor),
+            LOOP_PARTITIONS => Some(minor / MINORS),
+            _ => None,
+        }
+    }
+
+    /// The number of a device, as Linux's `makedev`.
+    pub const fn number((major, minor): (u32, u32)) -> u64 {
+        let (major, minor) = (major as u64, minor as u64);
+        minor & 0xff | (major & 0xfff) << 8 | (minor & !0xff) << 12 | (major & !0xfff) << 32
+    }
+
+    /// What stands between a disk's name and a partition's number: disks whose name ends with a digit have a letter there.
+    pub fn partition_mark(disk: &str) -> &'static str {
+        match disk.ends_with(|c: char| c.is_ascii_digit()) {
+            true => "p",
+            false => "",
+        }
+    }
+
     /// Major and minor number of a disk (partition 0) or a partition of it, by the disk's name below /dev, as Linux gives them: `vda` (virtio), `sda`, `ram0`.
     pub fn disk(name: &str, partition: u32) -> Option<(u32, u32)> {
         if let Some(number) = name.strip_prefix("ram") {
             let number = number.parse::<u8>().ok().filter(|_| partition == 0)?;
             return Some((1, u32::from(number)));
+        }
+        if let Some(number) = loop_number(name) {
+            return match partition {
+                0 => Some((LOOP, number)),
+                // Linux numbers them as they come; here each device has numbers of its own.
+                1..MINORS => Some((LOOP_PARTITIONS, number * MINORS + partition)),
+                _ => None,
+            };
         }
         let (major, letter) = match name.as_bytes() {
             [b'v', b'd', letter @ b'a'..=b'z'] => (254, letter - b'a'),
@@ -326,6 +374,7 @@ mod tests {
             ("mounts", include_str!("../mounts.idl")),
             ("components", include_str!("../components.idl")),
             ("block", include_str!("../block.idl")),
+            ("loops", include_str!("../loops.idl")),
             ("pci", include_str!("../pci.idl")),
         ] {
             let operations = text.lines().filter_map(|line| line.strip_prefix("op "));
@@ -341,6 +390,17 @@ mod tests {
         assert_eq!(disk("vdc", 3), Some((254, 35)));
         assert_eq!(disk("ram2", 0), Some((1, 2)));
         assert_eq!(disk("sdb", 1), Some((8, 17)));
+        assert_eq!(disk("loop12", 0), Some((7, 12)));
+        assert_eq!(disk("loop12", 3), Some((259, 195)));
+        for (name, partition) in [("loop0", 0), ("loop7", 15), ("loop300", 0), ("loop70000", 1)] {
+            let st_dev = super::device::number(disk(name, partition).unwrap());
+            let found = super::device::loop_of(st_dev);
+            assert_eq!(found.map(|n| format!("loop{n}")), Some(name.to_string()));
+        }
+        assert_eq!(super::device::loop_of(super::device::number((254, 3))), None);
+        for name in ["loop", "loop01", "loop+1", "loop1p1", "loop-control", "loop1048576"] {
+            assert_eq!(disk(name, 0), None, "{name}");
+        }
         for (name, partition) in [("ram0", 1), ("vda", 16), ("vdaa", 0), ("ram", 0), ("x", 0)] {
             assert_eq!(disk(name, partition), None);
         }

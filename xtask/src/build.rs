@@ -41,7 +41,7 @@ const C_FLAGS: [&str; 20] = [
 const NO_VECTORS: &str = "-mgeneral-regs-only";
 
 /// Packages and binaries of the nucleus and the standard components.
-const NATIVE: [(&str, &str); 19] = [
+const NATIVE: [(&str, &str); 20] = [
     ("cairn-kernel", "cairn-nucleus"),
     ("cairn-init", "init"),
     ("cairn-vm", "vm"),
@@ -58,6 +58,7 @@ const NATIVE: [(&str, &str); 19] = [
     ("cairn-procfs", "procfs"),
     ("cairn-devfs", "devfs"),
     ("cairn-blockdev", "blockdev"),
+    ("cairn-loop", "loop"),
     ("cairn-random-server", "random"),
     ("cairn-sysfs", "sysfs"),
     ("cairn-uart", "uart"),

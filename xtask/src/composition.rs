@@ -129,6 +129,7 @@ fn with_disks(standard: &str, machine: &Machine) -> Result<String> {
     }
     let names: Vec<String> = (0..disks)
         .map(|number| format!("\"{}\"", name(number)))
+        .chain(["\"loop\"".to_string()])
         .collect();
     let keepsake = format!("keepsake = \"{}M\"\n", keepsake(machine.memory()));
     // Files of FAT and ISO 9660 give nobody their owner's ids.

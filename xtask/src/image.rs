@@ -74,12 +74,11 @@ fn root(guest_init: &Path, machine: &Machine) -> Result<Archive> {
     Ok(archive)
 }
 
-/// What Linux boots from: the root, and the modules for what Cairn has built in, which `guest-init` loads in the order of their names: TUN, and disks
-/// where there
-/// are some.
+/// What Linux boots from: the root, and the modules for what Cairn has built in, which `guest-init` loads in the order of their names: TUN, loop devices, and
+/// disks where there are some.
 pub fn linux(guest_init: &Path, machine: &Machine) -> Result<Archive> {
     let mut archive = root(guest_init, machine)?;
-    let mut names = vec!["tun"];
+    let mut names = vec!["tun", "loop"];
     if !machine.attached()?.is_empty() {
         names.extend(DISK_MODULES);
     }

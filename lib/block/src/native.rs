@@ -204,6 +204,18 @@ impl Disk {
         self.client.end();
     }
 
+    /// The driver has said elsewhere how many sectors there are.
+    pub fn resize(&mut self, sectors: u64) {
+        self.client.resize(sectors);
+    }
+
+    /// Give the device back, with the portal to its driver. What is under way comes to nothing.
+    pub fn close(self) {
+        for portal in self.session.into_iter().chain([self.arena, self.driver]) {
+            portal.close();
+        }
+    }
+
     /// What drivers reach the arena through: `vm`'s DMA_BORROW puts loans behind it, whose pages requests may name as well.
     pub fn arena(&self) -> Portal {
         self.arena

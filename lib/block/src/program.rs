@@ -38,7 +38,9 @@ impl Pins for Vm {
     }
 }
 
-struct Native;
+/// The nucleus and `vm`, for sessions.
+#[derive(Clone)]
+pub struct Native;
 
 impl System for Native {
     type Memory = Shared;

@@ -370,6 +370,11 @@ impl<B: Backend, S: System> Disk<B, S> {
         }
     }
 
+    /// Nobody has the disk any more; what is under way goes on.
+    pub fn end_all(&mut self) {
+        (0..self.sessions.len()).for_each(|index| self.end(index));
+    }
+
     /// There is no such partition any more.
     pub(crate) fn forget_counts(&mut self, part: u64) {
         self.tallies.forget(part);

@@ -72,7 +72,7 @@ pub fn refuse() -> ! {
 }
 
 /// Answer a request of a protocol with sessions. False: the session that was made by ATTACH has nobody, since its two portals could not be delivered; they are closed.
-pub fn deliver(blocked: &Blocked<true>, outcome: wire::Outcome) -> bool {
+pub fn deliver<const SIGNED: bool>(blocked: &Blocked<SIGNED>, outcome: wire::Outcome) -> bool {
     let wire::Outcome::Reply(reply) = outcome else {
         return true;
     };

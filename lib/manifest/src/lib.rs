@@ -69,7 +69,52 @@ pub struct Filesystem {
 pub struct Part {
     /// The driver's component.
     pub disk: String,
+    /// Of a loop device, whose driver has many.
+    pub number: Option<u32>,
     pub partition: u64,
+}
+
+/// The driver of loop devices.
+pub const LOOP: &str = "loop";
+
+impl Part {
+    /// As it is called below /dev.
+    pub fn name(&self) -> String {
+        let disk = self.whole_name();
+        match self.partition {
+            0 => disk,
+            part => format!("{disk}{}{part}", cairn_idl::device::partition_mark(&disk)),
+        }
+    }
+
+    fn whole_name(&self) -> String {
+        match self.number {
+            None => self.disk.clone(),
+            Some(number) => format!("{}{number}", self.disk),
+        }
+    }
+
+    /// Major and minor, if it has a number below /dev.
+    pub fn numbers(&self) -> Option<(u32, u32)> {
+        cairn_idl::device::disk(&self.whole_name(), self.partition as u32)
+    }
+
+    /// The badge of the driver that means the whole disk.
+    fn whole(&self) -> u64 {
+        let above = |number: u32| (u64::from(number) + 1) << cairn_idl::loops::DISK_SHIFT;
+        self.number.map_or(0, above)
+    }
+
+    /// And the one that means this.
+    pub fn badge(&self) -> u64 {
+        self.whole() | self.partition
+    }
+
+    /// Whether a badge of the driver means the same disk.
+    fn holds(&self, badge: u64) -> bool {
+        let shift = cairn_idl::loops::DISK_SHIFT;
+        self.number.is_none() || badge >> shift == self.whole() >> shift
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -402,6 +447,7 @@ impl Manifest {
             // What a component made of it would be.
             let part = Part {
                 disk: line.disks.first().cloned().unwrap_or("vm".into()),
+                number: None,
                 partition: 0,
             };
             line.component(&part, "/")
@@ -458,7 +504,8 @@ impl Manifest {
             let Some(Grant::Call { to, badge, .. }) = component.portals.get("disk") else {
                 return false;
             };
-            *to == part.disk && (*badge == part.partition || *badge == 0 || part.partition == 0)
+            let (own, whole) = (part.badge(), part.whole());
+            *to == part.disk && (*badge == own || *badge == whole || own == whole && part.holds(*badge))
         })
     }
 }
@@ -466,13 +513,21 @@ impl Manifest {
 impl Filesystem {
     fn part(&self, device: &str) -> Option<Part> {
         self.disks.iter().find_map(|disk| {
-            let partition = match device.strip_prefix(disk.as_str())? {
+            let mut rest = device.strip_prefix(disk.as_str())?;
+            let mut number = None;
+            if disk == LOOP {
+                let (device, partition) = rest.split_once('p').unwrap_or((rest, ""));
+                number = Some(cairn_idl::device::loop_number(&format!("{LOOP}{device}"))?);
+                rest = partition;
+            }
+            let partition = match rest {
                 "" => 0,
                 digits if digits.starts_with(['0', '+']) => return None,
                 digits => digits.parse::<u8>().ok().filter(|n| *n <= 128)?,
             };
             Some(Part {
                 disk: disk.clone(),
+                number,
                 partition: u64::from(partition),
             })
         })
@@ -480,13 +535,10 @@ impl Filesystem {
 
     /// A component for a part of a disk that is mounted there.
     pub fn component(&self, part: &Part, place: &str) -> Component {
-        let device = match part.partition {
-            0 => part.disk.clone(),
-            number => format!("{}{number}", part.disk),
-        };
+        let device = part.name();
         let disk = Grant::Call {
             to: part.disk.clone(),
-            badge: part.partition,
+            badge: part.badge(),
             role: Roles::default(),
         };
         let mut component = self.named(&device, &device, place);

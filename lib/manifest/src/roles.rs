@@ -157,7 +157,7 @@ mod tests {
             "{ to = \"proc\", role = [\"groups\", \"all\"] }",
             "{ to = \"proc\", role = \"control\" }",
             "{ to = \"vm\", badge = 1 }",
-            "{ to = \"vm\", badge = 16 }",
+            "{ to = \"vm\", badge = 17 }",
             "{ to = \"vm\", role = \"groups\" }",
             "{ to = \"vm\", role = [\"control\", \"inspect\"] }",
             "{ to = \"vm\", badge = 2, role = \"control\" }",

@@ -116,8 +116,7 @@ pub const fn minor(dev: u64) -> u32 {
 
 /// Linux's encoding of a device number.
 pub const fn makedev(major: u32, minor: u32) -> u64 {
-    let (major, minor) = (major as u64, minor as u64);
-    (major & 0xfff) << 8 | (major & !0xfff) << 32 | minor & 0xff | (minor & !0xff) << 12
+    cairn_idl::device::number((major, minor))
 }
 
 /// The device that a name `MAJOR:MINOR` means.

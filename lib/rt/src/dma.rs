@@ -15,6 +15,7 @@ pub const COPY: usize = COPY_MOST as usize;
 const FEW: usize = PIN_FEW as usize;
 
 /// A driver as `vm` knows it, by the portal that the manifest gave it (`{ to = "vm", badge = N }` with a badge from [`vm::BADGE_DRIVER_FIRST`] on).
+#[derive(Clone, Copy, Debug)]
 pub struct Driver(Portal);
 
 /// Memory that the device sees as well, as long as this driver lives: [`PIECE`] bytes of zeroes at first. What the device writes there is not to be trusted, and may change at any time.

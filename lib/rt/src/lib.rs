@@ -1,5 +1,5 @@
 //! What every native component needs: the gate ([`gate`]), portals and messages ([`portal`]), channels ([`channel`]), messages of several parts ([`parts`]), windows ([`window`]), pages that are given away ([`pages`]) or shown to those who map files ([`paging`]), serving generated interfaces ([`serve`]), the start-up block ([`startup`]),
-//! time ([`time`]), being told of a time (`alarm`), work that nobody waits for ([`background`]), long calls while others are served ([`deputy`]), semaphores ([`semaphore`]), device registers ([`device`]), memory that a device reaches ([`dma`]), the log ([`log!`]), and on the bare target the entry point, heap and panic handler ([`start`], [`heap`]).
+//! time ([`time`]), being told of a time (`alarm`), work that nobody waits for ([`background`]), calls that a component need not wait for (`errand`, [`deputy`]), semaphores ([`semaphore`]), device registers ([`device`]), memory that a device reaches ([`dma`]), the log ([`log!`]), and on the bare target the entry point, heap and panic handler ([`start`], [`heap`]).
 #![cfg_attr(not(test), no_std)]
 
 #[cfg(target_os = "none")]
@@ -10,6 +10,8 @@ pub mod deputy;
 pub mod device;
 pub mod dma;
 pub mod entropy;
+#[cfg(target_os = "none")]
+pub mod errand;
 pub mod gate;
 #[cfg(target_os = "none")]
 pub mod heap;

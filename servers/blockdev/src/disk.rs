@@ -5,6 +5,7 @@
 use crate::gather::Gather;
 use crate::loans::{Loans, Name};
 use crate::look::{Called, Look};
+use crate::loops::{self, Loops, INFO64};
 use crate::room::{Room, PAGES};
 use crate::transfer::{Transfer, Wish, MOST_PAGES};
 use alloc::boxed::Box;
@@ -32,6 +33,40 @@ pub trait Drive: Device {
     fn borrow(&mut self, window: u32, loan: Portal) -> bool;
     /// The disk's partitions from now on (number, first sector, sectors), if nobody has one that goes, or `alone`, if nobody else has the disk at all; otherwise an error number.
     fn repartition(&mut self, alone: bool, table: &[(u32, u64, u64)]) -> Result<(), i64>;
+    /// The disk has so many sectors.
+    fn resize(&mut self, _sectors: u64) {}
+    /// It is not used any more.
+    fn end(self: Box<Self>) {}
+}
+
+/// In the place of a disk that has no blocks at present.
+pub struct Absent;
+
+impl Device for Absent {
+    fn info(&self) -> Info {
+        Info {
+            block: SECTOR as u32,
+            ..Info::default()
+        }
+    }
+    fn submit(&mut self, _: &Request) -> Result<(), Refused> {
+        Err(Refused::Invalid)
+    }
+    fn completed(&mut self) -> Option<(u64, Outcome)> {
+        None
+    }
+}
+
+impl Drive for Absent {
+    fn heard(&mut self, _: &Received, _: &mut [u8]) {}
+    fn together(&mut self, _: bool) {}
+    fn give_way(&mut self) {}
+    fn borrow(&mut self, _: u32, _: Portal) -> bool {
+        false
+    }
+    fn repartition(&mut self, _: bool, _: &[(u32, u64, u64)]) -> Result<(), i64> {
+        Err(ENXIO)
+    }
 }
 
 /// Badges of the drives' pulses.
@@ -139,7 +174,7 @@ pub struct Disks {
     pub(crate) names: Vec<String>,
     pub(crate) looks: Vec<Look>,
     /// [`ARENA`] bytes, the arena of each drive, and what of it is in use.
-    arena: &'static mut [u8],
+    pub(crate) arena: &'static mut [u8],
     room: Room,
     pub(crate) jobs: [Option<Job>; JOBS],
     pub(crate) transfers: Vec<Option<Transfer>>,
@@ -151,7 +186,10 @@ pub struct Disks {
     writing: usize,
     /// The pages of a job that is being submitted.
     list: Vec<u32>,
-    answer: [u8; 16],
+    pub(crate) answer: [u8; INFO64],
+    pub(crate) loops: Loops,
+    /// Who waits for jobs whose disk went.
+    pub(crate) failed: Vec<u64>,
 }
 
 /// ioctl requests (linux/fs.h, linux/hdreg.h).
@@ -199,7 +237,9 @@ impl Disks {
             gather: Gather::default(),
             writing: 0,
             list: Vec::with_capacity(MOST_PAGES),
-            answer: [0; 16],
+            answer: [0; INFO64],
+            loops: Loops::default(),
+            failed: Vec::new(),
         }
     }
 
@@ -236,6 +276,7 @@ impl Disks {
                 false => part.held.saturating_sub(1),
             };
         }
+        self.loop_held(part, on);
     }
 
     /// Bytes of a disk or partition.
@@ -245,6 +286,9 @@ impl Disks {
 
     /// A pulse of a drive: what came out is told to who waits.
     pub fn pulse(&mut self, cx: &mut Context, pulse: &Received) {
+        if pulse.badge == loops::BELL {
+            return self.loops_rang(cx);
+        }
         let number = pulse.badge.wrapping_sub(FIRST_BADGE) as usize;
         let Some(drive) = self.drives.get_mut(number) else {
             return;
@@ -374,6 +418,9 @@ impl Disks {
 
     /// A place for a job, with so many pages of the arena; None: everything is in use.
     pub(crate) fn place(&mut self, mut job: Job, pages: usize) -> Option<usize> {
+        if self.loops.number(job.drive).is_some() && !self.has_room_for_loop(job.drive) {
+            return None;
+        }
         let index = self.jobs.iter().position(Option::is_none)?;
         match job.loan {
             Some(loan) => self.loans.begin(loan),
@@ -383,6 +430,37 @@ impl Disks {
         self.writing += usize::from(job.writes());
         self.jobs[index] = Some(job);
         Some(index)
+    }
+
+    /// Whether a loop device may have one job more.
+    fn has_room_for_loop(&self, drive: usize) -> bool {
+        let jobs = || self.jobs.iter().flatten();
+        let all = jobs().filter(|job| self.loops.number(job.drive).is_some());
+        let own = jobs().filter(|job| job.drive == drive);
+        all.count() < loops::JOBS && own.count() < loops::JOBS_OF_ONE
+    }
+
+    pub(crate) fn has_jobs(&self, drive: usize) -> bool {
+        self.jobs.iter().flatten().any(|job| job.drive == drive)
+    }
+
+    /// A drive is not there any more, nor what it was to do.
+    pub(crate) fn fail_jobs(&mut self, drive: usize) {
+        for index in 0..self.jobs.len() {
+            let Some(job) = self.jobs[index].as_mut() else {
+                continue;
+            };
+            if job.drive != drive || job.outcome.is_some() {
+                continue;
+            }
+            match job.orphan {
+                true => self.remove(index),
+                false => {
+                    job.outcome = Some(Outcome::Failed);
+                    self.failed.push(job.key);
+                }
+            }
+        }
     }
 
     /// The pages of a job that has some of the arena.
@@ -583,9 +661,12 @@ impl Disks {
         &mut self,
         cx: &mut Context,
         part: usize,
-        what: u64,
+        (what, argument): (u64, u64),
         writable: bool,
     ) -> Answer<Reply<'_>> {
+        if self.is_of_loop(part, what) {
+            return self.loop_ioctl(cx, part, what, argument, writable);
+        }
         let (_, info) = self.drive(part)?;
         let bytes = self.size(part);
         let (value, size) = match what {
@@ -615,8 +696,8 @@ impl Disks {
         self.answer[..2].copy_from_slice(&[255, 63]);
         self.answer[2..4].copy_from_slice(&cylinders.to_le_bytes());
         self.answer[4..8].fill(0);
-        self.answer[8..].copy_from_slice(&part.first.to_le_bytes());
-        Reply::result(0).data(&self.answer)
+        self.answer[8..16].copy_from_slice(&part.first.to_le_bytes());
+        Reply::result(0).data(&self.answer[..16])
     }
 }
 

@@ -98,9 +98,12 @@ impl partition::Read for Reader<'_> {
 }
 
 impl Disks {
-    /// All parts are called what their disks say.
+    /// All parts are called what their disks say. (Those of loop devices have no names: a file's server that does not answer would hold up who looks.)
     pub(crate) fn look(&mut self, cx: &mut Context) -> Answer<()> {
-        (0..self.looks.len()).try_for_each(|drive| self.look_at(cx, drive))
+        (0..self.looks.len()).try_for_each(|drive| match self.loops.number(drive) {
+            None => self.look_at(cx, drive),
+            Some(_) => Ok(()),
+        })
     }
 
     /// The disk may have been written by whoever had this part open.

@@ -12,10 +12,11 @@ use cairn_abi::service;
 use cairn_block::native::Disk;
 use cairn_block::{Device, Info, Outcome, Refused, Request};
 use cairn_blockdev::disk::{Disks, Drive, ARENA, FIRST_BADGE};
+use cairn_blockdev::loops::{Control, BELL};
 use cairn_blockdev::server::Blockdev;
 use cairn_idl::errno::EIO;
 use cairn_idl::wire::Failure;
-use cairn_idl::{block, device, vm};
+use cairn_idl::{block, device, loops, vm};
 use cairn_resmgr::event::serve;
 use cairn_resmgr::{Manager, Native};
 use cairn_rt::{log, memory, startup, time, Portal, Received, Receiver};
@@ -60,10 +61,101 @@ impl Drive for Driven {
     }
 
     fn repartition(&mut self, alone: bool, table: &[(u32, u64, u64)]) -> Result<(), i64> {
-        self.0.repartition(alone, table).map_err(|why| match why {
-            Failure::Refused(errno) => errno,
-            _ => EIO,
-        })
+        told(self.0.repartition(alone, table))
+    }
+
+    fn resize(&mut self, sectors: u64) {
+        self.0.resize(sectors);
+    }
+
+    fn end(self: Box<Self>) {
+        self.0.close();
+    }
+}
+
+/// The driver of loop devices.
+struct Driver(Portal);
+
+/// Its answer, or an error number.
+fn told<T>(answer: Result<T, Failure>) -> Result<T, i64> {
+    answer.map_err(|why| match why {
+        Failure::Refused(errno) => errno,
+        _ => EIO,
+    })
+}
+
+impl Driver {
+    fn client(&self) -> loops::Client<'_, Portal> {
+        loops::Client(&self.0)
+    }
+}
+
+impl Control for Driver {
+    fn device(&mut self, from: u32) -> Option<u32> {
+        Some(self.client().device(from.into()).ok()?.found)
+    }
+    fn status(&mut self, number: u32) -> Result<loops::Status, i64> {
+        told(self.client().status(number))
+    }
+    fn free(&mut self) -> Result<u32, i64> {
+        told(self.client().free())
+    }
+    fn add(&mut self, number: u64) -> Result<u32, i64> {
+        told(self.client().add(number))
+    }
+    fn remove(&mut self, number: u32) -> Result<(), i64> {
+        told(self.client().remove(number))
+    }
+    fn bind(
+        &mut self,
+        number: u32,
+        replace: bool,
+        how: &loops::How,
+        file: Portal,
+    ) -> Result<(), i64> {
+        let begun = told(self.client().bind(number, replace, file.0, how));
+        // If it was not delivered.
+        begun.inspect_err(|_| file.close())
+    }
+    fn change(&mut self, number: u32, how: &loops::How) -> Result<(), i64> {
+        told(self.client().change(number, how))
+    }
+    fn outcome(&mut self, number: u32) -> Result<(), i64> {
+        told(self.client().outcome(number))
+    }
+    fn clear(&mut self, number: u32, others: bool) -> Result<bool, i64> {
+        told(self.client().clear(number, others))
+    }
+    fn used(&mut self, number: u32, used: bool) {
+        let _ = self.client().used(number, used);
+    }
+    fn changed(&mut self) -> Option<u32> {
+        self.client().changed().ok()
+    }
+    fn arena(&mut self) -> Option<&'static mut [u8]> {
+        arena()
+    }
+    fn drive(&mut self, number: u32, badge: u64, arena: &mut [u8]) -> Option<Box<dyn Drive>> {
+        let disk = Portal(self.client().disk(number).ok()?.slot());
+        match Disk::open(disk, arena, CHANNEL, badge) {
+            Ok(disk) => Some(Box::new(Driven(disk))),
+            Err(why) => {
+                log!("loop{number}: {why}");
+                disk.close();
+                None
+            }
+        }
+    }
+}
+
+fn arena() -> Option<&'static mut [u8]> {
+    let arena = memory::map(ARENA)?;
+    match memory::populate(arena) {
+        Ok(()) => Some(arena),
+        Err(_) => {
+            log!("no memory for disks");
+            None
+        }
     }
 }
 
@@ -72,16 +164,12 @@ fn disks() -> Disks {
     let is_disk = |(name, _): &(&str, Portal)| device::disk(name, 0).is_some();
     let named: Vec<_> = startup::portals().filter(is_disk).collect();
     let arena = match named.is_empty() {
-        false => memory::map(ARENA),
+        false => arena(),
         true => None,
     };
     let Some(arena) = arena else {
         return Disks::default();
     };
-    if memory::populate(arena).is_err() {
-        log!("no memory for disks");
-        return Disks::default();
-    }
     let mut found = Vec::new();
     for (name, portal) in named {
         let badge = FIRST_BADGE + found.len() as u64;
@@ -109,7 +197,16 @@ fn partitions(disk: Portal) -> Vec<(u32, u64, u64)> {
 
 fn main() -> ! {
     let born = (time::realtime() / 1_000_000_000) as i64;
-    let mut blockdev = Blockdev::new(born, disks());
+    let mut disks = disks();
+    if let Some(driver) = startup::portal("loop") {
+        let bell = CHANNEL.make_portal(BELL);
+        let told = bell.map(|bell| loops::Client(&driver).bell(bell.0));
+        match told {
+            Ok(Ok(())) => disks.set_loops(Box::new(Driver(driver))),
+            told => log!("no loop devices: {told:?}"),
+        }
+    }
+    let mut blockdev = Blockdev::new(born, disks);
     serve(
         &mut Manager::new(b"/dev"),
         &mut blockdev,

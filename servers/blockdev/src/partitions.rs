@@ -3,6 +3,7 @@
 use crate::disk::{long, Disks, Part};
 use crate::look::Called;
 use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 use cairn_block::SECTOR;
 use cairn_idl::errno::*;
@@ -32,6 +33,9 @@ impl Disks {
     pub(crate) fn read_table(&mut self, cx: &mut Context, part: usize) -> Answer<()> {
         check(cx)?;
         let drive = self.whole(part)?;
+        if !self.has_partitions(drive) {
+            return Err(Failure::Errno(EINVAL));
+        }
         let is_open = |it: &Part| it.drive == drive && it.number != 0 && it.held > 0;
         if self.parts.iter().any(is_open) {
             return Err(Failure::Errno(EBUSY));
@@ -54,6 +58,9 @@ impl Disks {
         cx.fetch(0, &mut bytes)?;
         let [what, start, length, number] = [0, 8, 16, 24].map(|at| long(&bytes, at));
         let drive = self.whole(part)?;
+        if !self.has_partitions(drive) {
+            return Err(Failure::Errno(EINVAL));
+        }
         let info = self.drives[drive].info();
         let of_drive = |it: &&Part| it.drive == drive && it.number != 0;
         let mut table: Vec<Entry> = self
@@ -101,6 +108,15 @@ impl Disks {
         self.set_table(drive, false, table)
     }
 
+    /// As BLKRRPART, for a loop device that is to show partitions.
+    pub(crate) fn scan(&mut self, cx: &mut Context, part: usize) -> Answer<()> {
+        let drive = self.whole(part)?;
+        self.look_at(cx, drive)?;
+        let table = self.table(drive).iter();
+        let table = table.map(|it| (it.number, it.first, it.sectors)).collect();
+        self.set_table(drive, false, table)
+    }
+
     /// The drive of a whole disk.
     fn whole(&self, part: usize) -> Answer<usize> {
         let part = self.parts.get(part).ok_or(Failure::Errno(ENXIO))?;
@@ -118,30 +134,51 @@ impl Disks {
             let stays = |it: &Entry| it.0 == part.number;
             part.gone |= part.drive == drive && part.number != 0 && !table.iter().any(stays);
         }
-        for (number, first, sectors) in table {
-            let mut parts = self.parts.iter_mut();
-            match parts.find(|it| it.drive == drive && it.number == number) {
-                Some(part) => {
-                    (part.first, part.sectors, part.gone) = (first, sectors, false);
-                }
-                None => self.add_part(drive, (number, first, sectors)),
-            }
+        for entry in table {
+            self.put_part(drive, entry);
         }
         self.looks[drive].forget();
         Ok(())
     }
 
+    /// What a part of a disk is called, and its numbers. None: it has none.
+    fn names_of_part(&self, drive: usize, number: u32) -> Option<(String, (u32, u32))> {
+        let disk = &self.names[drive];
+        let name = match number {
+            0 => disk.clone(),
+            _ => format!("{disk}{}{number}", device::partition_mark(disk)),
+        };
+        Some((name, device::disk(disk, number)?))
+    }
+
+    /// The disk is called otherwise from now on, and so are its parts, which are all gone.
+    pub(crate) fn rename_parts(&mut self, drive: usize) {
+        for at in 0..self.parts.len() {
+            if self.parts[at].drive != drive {
+                continue;
+            }
+            if let Some((name, numbers)) = self.names_of_part(drive, self.parts[at].number) {
+                (self.parts[at].name, self.parts[at].numbers) = (name, numbers);
+            }
+        }
+    }
+
+    /// A part that is there from now on, as it may have been before.
+    pub(crate) fn put_part(&mut self, drive: usize, (number, first, sectors): Entry) {
+        let mut parts = self.parts.iter_mut();
+        match parts.find(|it| it.drive == drive && it.number == number) {
+            Some(part) => (part.first, part.sectors, part.gone) = (first, sectors, false),
+            None => self.add_part(drive, (number, first, sectors)),
+        }
+    }
+
     /// A part that was never there. One without a number below /dev is left out.
     pub(crate) fn add_part(&mut self, drive: usize, (number, first, sectors): Entry) {
-        let disk = &self.names[drive];
-        let Some(numbers) = device::disk(disk, number) else {
+        let Some((name, numbers)) = self.names_of_part(drive, number) else {
             return;
         };
         self.parts.push(Part {
-            name: match number {
-                0 => disk.clone(),
-                _ => format!("{disk}{number}"),
-            },
+            name,
             numbers,
             drive,
             number,

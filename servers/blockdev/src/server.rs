@@ -8,9 +8,9 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 use cairn_abi::Token;
-use cairn_idl::device;
+use cairn_idl::device::{self, LOOP_CONTROL, LOOP_CONTROL_NAME};
 use cairn_idl::errno::*;
-use cairn_idl::fs::{kind, poll, s, Stat};
+use cairn_idl::fs::{self, kind, poll, s, Stat};
 use cairn_resmgr::layout::{self, makedev};
 use cairn_resmgr::server::{put, Answer};
 use cairn_resmgr::{
@@ -24,6 +24,8 @@ pub enum Node {
     Root,
     /// A disk or partition.
     Disk(usize),
+    /// `/dev/loop-control`.
+    Control,
     /// The directory `disk`, a directory there, and a name in it.
     Directory,
     Names(By),
@@ -62,6 +64,12 @@ impl Blockdev {
         let found = parts.find(|(_, part)| part.name.as_bytes() == name || is(part.numbers));
         match found {
             Some((part, _)) => Ok(Node::Disk(part)),
+            None if self.disks.has_loops()
+                && (name == LOOP_CONTROL_NAME.as_bytes()
+                    || number == Some(device::number(LOOP_CONTROL))) =>
+            {
+                Ok(Node::Control)
+            }
             None if name == DIRECTORY.as_bytes() && self.has_names() => Ok(Node::Directory),
             // A device node of another file system may name what has no driver.
             None if number.is_some() => Err(Failure::Errno(ENXIO)),
@@ -71,7 +79,7 @@ impl Blockdev {
 
     /// Without disks there is no directory of their names.
     fn has_names(&self) -> bool {
-        !self.disks.parts().is_empty()
+        self.disks.has_others()
     }
 
     /// Those below `disk`: each has a name at least.
@@ -94,7 +102,11 @@ impl Blockdev {
                     .then(|| (DIRECTORY.into(), Node::Directory));
                 let disks = self.disks.there();
                 let disks = disks.map(|(at, part)| (part.name.clone(), Node::Disk(at)));
-                names.into_iter().chain(disks).collect()
+                let control = self
+                    .disks
+                    .has_loops()
+                    .then(|| (LOOP_CONTROL_NAME.into(), Node::Control));
+                names.into_iter().chain(disks).chain(control).collect()
             }
             Node::Directory => {
                 self.disks.look(cx)?;
@@ -108,7 +120,7 @@ impl Blockdev {
                     .map(|(name, part)| (name, Node::Name(by, part)))
                     .collect()
             }
-            Node::Disk(_) | Node::Name(..) => Vec::new(),
+            Node::Disk(_) | Node::Control | Node::Name(..) => Vec::new(),
         })
     }
 }
@@ -144,6 +156,16 @@ impl Server for Blockdev {
                 size: self.led_to(part).ok_or(missing)?.len() as u64,
                 ..directory
             }),
+            Node::Control => {
+                let rdev = device::number(LOOP_CONTROL);
+                Ok(Meta {
+                    mode: s::IFCHR | 0o660,
+                    ino: device::inode(rdev),
+                    rdev,
+                    gid: GROUP_DISK,
+                    ..directory
+                })
+            }
             Node::Disk(part) => {
                 let (major, minor) = self.disks.parts().get(part).ok_or(missing)?.numbers;
                 let rdev = makedev(major, minor);
@@ -176,7 +198,7 @@ impl Server for Blockdev {
                 let found = links.find(|(it, _)| it.as_bytes() == name);
                 Ok(Node::Name(by, found.ok_or(missing)?.1))
             }
-            Node::Disk(_) | Node::Name(..) => Err(Failure::Errno(ENOTDIR)),
+            Node::Disk(_) | Node::Control | Node::Name(..) => Err(Failure::Errno(ENOTDIR)),
         }
     }
 
@@ -199,6 +221,7 @@ impl Server for Blockdev {
     fn path(&mut self, _: &mut Context, node: Node, into: &mut [u8]) -> Answer<usize> {
         let name = match node {
             Node::Disk(part) => self.disks.parts()[part].name.clone(),
+            Node::Control => LOOP_CONTROL_NAME.into(),
             Node::Directory => DIRECTORY.into(),
             Node::Names(by) => format!("{DIRECTORY}/{}", by.name()),
             Node::Name(by, part) => {
@@ -250,6 +273,7 @@ impl Server for Blockdev {
         let plain = kind::ALWAYS_READY | kind::SEEKABLE;
         let kind = match node {
             Node::Disk(_) => plain | kind::BORROWS,
+            Node::Control => kind::ALWAYS_READY,
             _ => plain | kind::DIRECTORY,
         };
         Ok(Opened { node, kind })
@@ -293,15 +317,29 @@ impl Server for Blockdev {
         cx: &mut Context,
         handle: &'a mut Handle<Self>,
         request: u64,
-        _: u64,
+        argument: u64,
     ) -> Answer<Reply<'a>> {
+        let is_about_file = match handle.node {
+            Node::Disk(part) => self.disks.takes_file(part, request),
+            _ => false,
+        };
+        if cx.request.portals == 1 && !is_about_file {
+            cx.transport.close(Portal(cx.request.words[7] as u32));
+            return Err(Failure::Errno(EINVAL));
+        }
         match handle.node {
             Node::Disk(part) => {
                 let writable = handle.writable();
-                self.disks.ioctl(cx, part, request, writable)
+                self.disks.ioctl(cx, part, (request, argument), writable)
             }
+            Node::Control => self.disks.control_ioctl(cx, request, argument),
             _ => Err(Failure::Errno(ENOTTY)),
         }
+    }
+
+    /// The file of a loop device.
+    fn takes(&self, operation: u64) -> usize {
+        usize::from(operation == fs::IOCTL)
     }
 
     fn retain(&mut self, node: Node) {
@@ -314,6 +352,7 @@ impl Server for Blockdev {
         self.disks.closed(cx, handle.badge);
         if let Node::Disk(part) = handle.node {
             self.disks.hold(part, false);
+            self.disks.loops_rang(cx);
             if handle.writable() {
                 self.disks.may_have_changed(part);
             }

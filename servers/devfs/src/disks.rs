@@ -22,9 +22,11 @@ pub fn may_be(name: &[u8]) -> bool {
         return false;
     };
     let disk = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    let looped = disk.strip_suffix('p').and_then(device::loop_number);
     name.as_bytes() == DIRECTORY
+        || name == device::LOOP_CONTROL_NAME
         || device::disk(name, 0).is_some()
-        || (disk.len() < name.len() && device::disk(disk, 0).is_some())
+        || (disk.len() < name.len() && (device::disk(disk, 0).is_some() || looped.is_some()))
 }
 
 /// The names in these records (`linux_dirent64`), as far as they are whole, without `.` and `..`.

@@ -3,6 +3,7 @@
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use cairn_idl::device;
 use cairn_idl::fs::s;
 use cairn_resmgr::layout::makedev;
 
@@ -30,7 +31,7 @@ pub struct Entry {
     pub rdev: u64,
 }
 
-fn device(name: &str, kind: Kind, mode: u32, major: u32, minor: u32) -> Entry {
+fn entry(name: &str, kind: Kind, mode: u32, major: u32, minor: u32) -> Entry {
     Entry {
         name: name.into(),
         kind,
@@ -41,7 +42,11 @@ fn device(name: &str, kind: Kind, mode: u32, major: u32, minor: u32) -> Entry {
 
 /// A device in a directory of another manager, by its number: where a node of any file system with it leads.
 pub fn elsewhere(rdev: u64) -> Option<&'static str> {
-    (rdev == makedev(10, 200)).then_some("net:net/tun")
+    match rdev {
+        _ if rdev == makedev(10, 200) => Some("net:net/tun"),
+        _ if rdev == device::number(device::LOOP_CONTROL) => Some("block:loop-control"),
+        _ => None,
+    }
 }
 
 fn plain(name: &str, kind: Kind) -> Entry {
@@ -60,15 +65,15 @@ fn plain(name: &str, kind: Kind) -> Entry {
 /// The table for a machine with so many serial lines, without its disks ([`crate::disks`]).
 pub fn entries(lines: u32) -> Vec<Entry> {
     let mut entries: Vec<Entry> = [
-        device("null", Kind::Null, 0o666, 1, 3),
-        device("zero", Kind::Zero, 0o666, 1, 5),
-        device("full", Kind::Full, 0o666, 1, 7),
-        device("random", Kind::Device("random:random"), 0o666, 1, 8),
-        device("urandom", Kind::Device("random:urandom"), 0o666, 1, 9),
-        device("kmsg", Kind::Log, 0o644, 1, 11),
-        device("tty", Kind::Device("tty:current"), 0o666, 5, 0),
-        device("console", Kind::Device("tty:console"), 0o600, 5, 1),
-        device("ptmx", Kind::Device("tty:ptmx"), 0o666, 5, 2),
+        entry("null", Kind::Null, 0o666, 1, 3),
+        entry("zero", Kind::Zero, 0o666, 1, 5),
+        entry("full", Kind::Full, 0o666, 1, 7),
+        entry("random", Kind::Device("random:random"), 0o666, 1, 8),
+        entry("urandom", Kind::Device("random:urandom"), 0o666, 1, 9),
+        entry("kmsg", Kind::Log, 0o644, 1, 11),
+        entry("tty", Kind::Device("tty:current"), 0o666, 5, 0),
+        entry("console", Kind::Device("tty:console"), 0o600, 5, 1),
+        entry("ptmx", Kind::Device("tty:ptmx"), 0o666, 5, 2),
         plain("pts", Kind::Elsewhere("tty:pts")),
         plain("net", Kind::Elsewhere("net:net")),
         plain("shm", Kind::Elsewhere("/run/shm")),
@@ -80,7 +85,7 @@ pub fn entries(lines: u32) -> Vec<Entry> {
     .into();
     for line in 0..lines {
         let name = format!("ttyS{line}");
-        entries.push(device(&name, Kind::Serial(line), 0o600, 4, 64 + line));
+        entries.push(entry(&name, Kind::Serial(line), 0o600, 4, 64 + line));
     }
     entries
 }

@@ -10,7 +10,7 @@ use cairn_abi::{death, Token};
 use cairn_idl::errno::*;
 use cairn_idl::mounts::{self, mount};
 use cairn_idl::{device, label, proc};
-use cairn_manifest::{Component, Manifest, Restart};
+use cairn_manifest::{Component, Grant, Manifest, Restart, LOOP};
 use cairn_rt::{log, Portal, Received, Receiver, Reply};
 
 const CHANNEL: Receiver = Receiver(Portal(native_slot::RECEIVE));
@@ -137,8 +137,8 @@ impl Mounts {
             return Err(EBUSY);
         }
         let mut component = line.component(&part, &place);
-        if let Some((major, minor)) = device::disk(&part.disk, part.partition as u32) {
-            let number = u64::from(major) << 8 | u64::from(minor);
+        if let Some(numbers) = part.numbers() {
+            let number = device::number(numbers);
             component.arguments.push(alloc::format!("st_dev={number}"));
         }
         add_options(&mut component, flags);
@@ -326,5 +326,13 @@ fn announce(
 
 fn remove(manifest: &mut Manifest, components: &mut Components, index: usize) {
     components.remove(index);
+    let disk = manifest.components[index].portals.get("disk");
+    if let Some(Grant::Call { to, badge, .. }) = disk {
+        // A loop device may give its file back.
+        if let (LOOP, Ok(portal)) = (to.as_str(), components.portal(manifest, to, *badge)) {
+            let _ = portal.notify(1);
+            portal.close();
+        }
+    }
     manifest.components[index] = Component::default();
 }

@@ -5,16 +5,18 @@
 
 extern crate alloc;
 
+use alloc::string::String;
 use alloc::vec::Vec;
-use cairn_block::{native, Info};
+use cairn_block::{native, Info, SECTOR};
 use cairn_idl::block::{self, Counts};
+use cairn_idl::loops::{self, lo};
 use cairn_idl::vm;
 use cairn_resmgr::event::serve;
 use cairn_resmgr::{Manager, Native};
 use cairn_rt::abi::layout;
 use cairn_rt::{log, startup, time, Portal};
-use cairn_sysfs::server::{Drivers, Partition, Sysfs};
-use cairn_sysfs::tree::Tree;
+use cairn_sysfs::server::{Drivers, Looped, Partition, Sysfs};
+use cairn_sysfs::tree::{File, Tree};
 
 cairn_rt::entry!(main);
 
@@ -28,12 +30,57 @@ fn partitions(disk: Portal) -> Vec<Partition> {
     list
 }
 
-struct Outside;
+/// With the portal to the driver of loop devices.
+struct Outside(Option<Portal>);
+
+impl Outside {
+    fn loops(&self) -> Option<loops::Client<'_, Portal>> {
+        self.0.as_ref().map(loops::Client)
+    }
+}
 
 impl Drivers for Outside {
     fn look(&mut self, disk: &str) -> Option<(Info, Vec<Partition>)> {
         let portal = startup::portal(disk)?;
         Some((native::info(portal).ok()?, partitions(portal)))
+    }
+
+    fn looped(&mut self, from: u32) -> Option<(u32, Looped)> {
+        let driver = self.loops()?;
+        let found = driver.device(from.into()).ok()?.found;
+        let Ok(status) = driver.status(found) else {
+            let info = Info {
+                block: SECTOR as u32,
+                most_requests: block::REQUESTS as u32,
+                ..Info::default()
+            };
+            return Some((found, (info, Vec::new(), None)));
+        };
+        let mut partitions = Vec::new();
+        let mut from = 1;
+        while let Ok(next) = driver.partition(found, from) {
+            partitions.push((next.found, next.first, next.sectors));
+            from = next.found + 1;
+        }
+        let read_only = status.flags & lo::READ_ONLY != 0;
+        let info = Info {
+            sectors: status.sectors,
+            block: status.block,
+            read_only,
+            caches_writes: !read_only,
+            discards: !read_only,
+            rotates: false,
+            most_pages: 0,
+            most_requests: block::REQUESTS as u32,
+        };
+        let path = status.path.split(|byte| *byte == 0).next();
+        let file = File {
+            path: String::from_utf8_lossy(path.unwrap_or_default()).into_owned(),
+            offset: status.offset,
+            limit: status.limit,
+            flags: status.flags,
+        };
+        Some((found, (info, partitions, Some(file))))
     }
 
     fn memory(&mut self) -> [u64; 2] {
@@ -43,6 +90,10 @@ impl Drivers for Outside {
     }
 
     fn counts(&mut self, disk: &str, partition: u32) -> Option<Counts> {
+        if let Some(number) = cairn_idl::device::loop_number(disk) {
+            let counts = self.loops()?.counts(number, partition.into()).ok()?;
+            return Some(Counts::from_bytes(&counts.to_bytes()));
+        }
         let portal = startup::portal(disk)?;
         block::Client(&portal).counts(partition.into()).ok()
     }
@@ -61,7 +112,7 @@ fn main() -> ! {
     }
     let born = (time::realtime() / 1_000_000_000) as i64;
     let mut sysfs = Sysfs {
-        drivers: Outside,
+        drivers: Outside(startup::portal("loop")),
         tree,
         born,
     };

@@ -1,11 +1,13 @@
 //! The tree as a resource manager.
 
-use crate::tree::{Dir, Node, Tree};
+use crate::tree::{Dir, File, Node, Tree};
+use alloc::format;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 use cairn_block::Info;
 use cairn_idl::block::Counts;
+use cairn_idl::device;
 use cairn_idl::errno::*;
 use cairn_idl::fs::{o, s, Stat, Statfs};
 use cairn_resmgr::layout;
@@ -20,10 +22,18 @@ const MAGIC: i64 = 0x6265_6572;
 /// Number, first sector, sectors.
 pub type Partition = (u32, u64, u64);
 
+/// A loop device.
+pub type Looped = (Info, Vec<Partition>, Option<File>);
+
 /// The disks' drivers.
 pub trait Drivers {
     /// What there is now of a disk, and its partitions; None: its driver says that it has none.
     fn look(&mut self, disk: &str) -> Option<(Info, Vec<Partition>)>;
+    /// The loop device with this number or the next one behind it: its number, what it is, its partitions and its file, if it has one.
+    fn looped(&mut self, from: u32) -> Option<(u32, Looped)> {
+        let _ = from;
+        None
+    }
     /// KiB of memory, in all and free.
     fn memory(&mut self) -> [u64; 2];
     /// What was counted for a disk (0) or a partition of it.
@@ -59,6 +69,8 @@ fn inode(node: Node) -> u64 {
         // (Kinds have four bits, numbers eight.)
         Node::MemoryNode => (15, 0, 0x40),
         Node::OfNode(number) => (15, 0, 0x80 + number),
+        Node::File(at) => (15, at, 0x43),
+        Node::OfFile(at, number) => (15, at, 0x50 + number),
         Node::ToProcessor(at) => (15, at, 0x41),
         Node::ToNode(at) => (15, at, 0x42),
     };
@@ -74,9 +86,18 @@ impl<D: Drivers> Sysfs<D> {
             Node::Dir(Block | ClassBlock | DevBlock | Disks | Scheme)
         ) {
             for disk in self.tree.names() {
-                if let Some((info, partitions)) = self.drivers.look(&disk) {
+                if device::loop_number(&disk).is_some() {
+                    self.tree.remove(&disk);
+                } else if let Some((info, partitions)) = self.drivers.look(&disk) {
                     self.tree.set(&disk, info, &partitions);
                 }
+            }
+            let mut from = 0;
+            while let Some((number, (info, partitions, file))) = self.drivers.looped(from) {
+                let disk = format!("loop{number}");
+                self.tree.set(&disk, info, &partitions);
+                self.tree.set_file(&disk, file);
+                from = number + 1;
             }
         }
     }
@@ -122,6 +143,7 @@ impl<D: Drivers> Server for Sysfs<D> {
             }
             Node::Property(..)
             | Node::OfQueue(..)
+            | Node::OfFile(..)
             | Node::OfProcessors(_)
             | Node::OfTopology(..)
             | Node::OfNodes(_)

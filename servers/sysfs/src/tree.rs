@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use cairn_block::{Info, SECTOR};
 use cairn_idl::block::Counts;
 use cairn_idl::device;
+use cairn_idl::loops::lo;
 
 /// A disk or a partition.
 #[derive(Clone, Debug)]
@@ -22,8 +23,20 @@ pub struct Device {
     pub info: Info,
     /// As they were when somebody last asked.
     pub counts: Counts,
+    /// Of a loop device with a file.
+    pub file: Option<File>,
     /// Its driver does not have it any more.
     pub gone: bool,
+}
+
+/// The file of a loop device, and what of it is shown.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct File {
+    pub path: String,
+    pub offset: u64,
+    pub limit: u64,
+    /// [`cairn_idl::loops::lo`]
+    pub flags: u32,
 }
 
 /// A place in the tree. Numbers are those of devices in the list.
@@ -39,6 +52,9 @@ pub enum Node {
     /// A property, by its place in [`PROPERTIES`] or [`QUEUE`].
     Property(usize, usize),
     OfQueue(usize, usize),
+    /// What a loop device's file is: the directory, and by the place in [`OF_FILE`].
+    File(usize),
+    OfFile(usize, usize),
     /// To the device.
     Link(Dir, usize),
     /// From the device to its class.
@@ -264,10 +280,26 @@ pub const QUEUE: [(&str, Text); 11] = [
     }),
 ];
 
+/// What a file of it says.
+type TextOfFile = fn(&File) -> String;
+
+fn flag(file: &File, bit: u32) -> String {
+    u8::from(file.flags & bit != 0).to_string()
+}
+
+pub const OF_FILE: [(&str, TextOfFile); 6] = [
+    ("autoclear", |f| flag(f, lo::AUTOCLEAR)),
+    ("backing_file", |f| f.path.clone()),
+    ("dio", |f| flag(f, lo::DIRECT_IO)),
+    ("offset", |f| f.offset.to_string()),
+    ("partscan", |f| flag(f, lo::PARTSCAN)),
+    ("sizelimit", |f| f.limit.to_string()),
+];
+
 fn device_name(disk: &str, partition: u32) -> String {
     match partition {
         0 => disk.to_string(),
-        number => format!("{disk}{number}"),
+        number => format!("{disk}{}{number}", device::partition_mark(disk)),
     }
 }
 
@@ -314,12 +346,28 @@ impl Tree {
                 sectors,
                 info,
                 counts: Counts::default(),
+                file: None,
                 gone: false,
             };
             match known(&self.devices, &device.name) {
                 Some(at) => self.devices[at] = device,
                 None => self.devices.push(device),
             }
+        }
+    }
+
+    /// A disk is a loop device with this file, or has none.
+    pub fn set_file(&mut self, name: &str, file: Option<File>) {
+        if let Some(device) = self.devices.iter_mut().find(|d| d.name == name) {
+            device.file = file;
+        }
+    }
+
+    /// A disk and its partitions are not there any more.
+    pub fn remove(&mut self, name: &str) {
+        let disk = self.devices.iter().position(|d| d.name == name);
+        for device in self.devices.iter_mut().filter(|d| Some(d.disk) == disk) {
+            device.gone = true;
         }
     }
 
@@ -339,7 +387,7 @@ impl Tree {
 
     /// Of all disks.
     pub fn names(&self) -> Vec<String> {
-        let disks = self.devices.iter().filter(|d| d.partition == 0);
+        let disks = self.disks().map(|(_, device)| device);
         disks.map(|d| d.name.clone()).collect()
     }
 
@@ -428,6 +476,9 @@ impl Tree {
                 }
                 found.push(("holders".to_string(), Node::Holders(at)));
                 found.push(("subsystem".to_string(), Node::Subsystem(at)));
+                if device.file.is_some() {
+                    found.push(("loop".to_string(), Node::File(at)));
+                }
                 if device.partition == 0 {
                     found.push(("queue".to_string(), Node::Queue(at)));
                     found.push(("slaves".to_string(), Node::Slaves(at)));
@@ -435,6 +486,11 @@ impl Tree {
                         .there()
                         .filter(|(_, d)| d.disk == at && d.partition != 0);
                     found.extend(parts.map(|(at, d)| (d.name.clone(), Node::Device(at))));
+                }
+            }
+            Node::File(at) => {
+                for (number, (name, _)) in OF_FILE.iter().enumerate() {
+                    found.push((name.to_string(), Node::OfFile(at, number)));
                 }
             }
             Node::Queue(at) => {
@@ -459,6 +515,7 @@ impl Tree {
                 _ => Node::Dir(Dir::Disks),
             },
             Node::OfQueue(at, _) => Node::Queue(at),
+            Node::OfFile(at, _) => Node::File(at),
             Node::Link(dir, _) => Node::Dir(dir),
             Node::Partitions | Node::Statistics => Node::Dir(Dir::Scheme),
             Node::OfProcessors(_) | Node::Processor(_) => Node::Dir(Dir::Processors),
@@ -467,6 +524,7 @@ impl Tree {
             Node::OfNode(_) | Node::ToProcessor(_) => Node::MemoryNode,
             Node::OfTopology(at, _) => Node::Topology(at),
             Node::Queue(at)
+            | Node::File(at)
             | Node::Holders(at)
             | Node::Slaves(at)
             | Node::Property(at, _)
@@ -511,6 +569,9 @@ impl Tree {
         let mut text = match file {
             Node::Property(at, number) => PROPERTIES.get(number)?.1(self.devices.get(at)?)?,
             Node::OfQueue(at, number) => QUEUE.get(number)?.1(self.devices.get(at)?)?,
+            Node::OfFile(at, number) => {
+                OF_FILE.get(number)?.1(self.devices.get(at)?.file.as_ref()?)
+            }
             Node::OfProcessors(number) => PROCESSORS.get(number)?.1(self.processors),
             Node::OfTopology(at, number) => TOPOLOGY.get(number)?.1(self.processors, at),
             Node::OfNodes(number) => NODES.get(number)?.1.to_string(),
@@ -538,7 +599,7 @@ impl Tree {
 
     fn partitions(&self) -> String {
         let mut text = String::from("major minor  #blocks  name\n\n");
-        for (_, device) in self.there() {
+        for (_, device) in self.there().filter(|(_, device)| device.sectors > 0) {
             let ((major, minor), blocks) = (device.numbers, device.sectors / 2);
             text.push_str(&format!(
                 "{major:4}  {minor:7} {blocks:10} {}\n",

@@ -85,7 +85,7 @@ fn there_is_gdb() -> bool {
 }
 
 /// Components that the book says a system can do without.
-const SPARE: [&str; 5] = ["net", "local", "ipc", "sysfs", "filter"];
+const SPARE: [&str; 6] = ["net", "local", "ipc", "sysfs", "filter", "loop"];
 
 /// The standard manifest without what can be left out.
 fn smaller(standard: &str) -> String {

@@ -6,7 +6,7 @@ use super::io::usable;
 use super::owners;
 use super::spaces::{number_inside, number_outside};
 use crate::descriptors::{number, OpenFile};
-use crate::errno::{Result, ENOTTY};
+use crate::errno::{Result, EINVAL, ENOTTY};
 use crate::machine::area::{area, process, Frame};
 use crate::machine::request::Request;
 use crate::machine::user::{self, UserRange};
@@ -32,6 +32,10 @@ const SIOCGPGRP: u64 = 0x8904;
 const INTERFACES: core::ops::RangeInclusive<u64> = 0x8910..=0x897f;
 const BLKPG: u64 = 0x1269;
 const TIOCGPTPEER: u64 = 0x5441;
+/// Requests about the file of a loop device.
+const LOOP_SET_FD: u64 = 0x4c00;
+const LOOP_CHANGE_FD: u64 = 0x4c06;
+const LOOP_CONFIGURE: u64 = 0x4c0a;
 
 /// Bytes that the server reads, bytes that it writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +67,11 @@ fn sizes(request: u64) -> Sizes {
         0x1277 => Sizes(16, 0),                           // BLKDISCARD
         0x127e => Sizes(0, 2),                            // BLKROTATIONAL
         0x0301 => Sizes(0, 16),                           // HDIO_GETGEO
+        0x4c02 => Sizes(168, 0),                          // LOOP_SET_STATUS
+        0x4c03 => Sizes(0, 168),                          // LOOP_GET_STATUS
+        0x4c04 => Sizes(232, 0),                          // LOOP_SET_STATUS64
+        0x4c05 => Sizes(0, 232),                          // LOOP_GET_STATUS64
+        0x4c0a => Sizes(304, 0),                          // LOOP_CONFIGURE
         // Of TUN and TAP some say the size of another thing: TUNSETIFF and TUNGETIFF are about a struct ifreq, and TUNSETNOCSUM, TUNSETPERSIST, TUNSETOWNER,
         // TUNSETLINK, TUNSETGROUP and TUNSETOFFLOAD take a word.
         0x4004_54ca => Sizes(40, 40),
@@ -136,6 +145,10 @@ pub fn ioctl(f: &mut Frame) -> Result<u64> {
     let blocked = area().mask() & bit(SIGTTOU) != 0;
     let flags = u64::from(blocked) * fs::BLOCKS_TTOU;
     let mut message = Request::new(&[fs::IOCTL, request, argument, flags]);
+    let given = loop_file(&file, request, argument)?;
+    if let Some(given) = &given {
+        message = message.pass(given.slot());
+    }
     if out != 0 {
         message = message.out_user(part(out)?);
     }
@@ -143,6 +156,24 @@ pub fn ioctl(f: &mut Frame) -> Result<u64> {
         message = message.input_user(part(input)?);
     }
     message.wait(slot).map(|w| w[0])
+}
+
+/// The file that a loop device is to have: its portal goes along.
+fn loop_file(file: &OpenFile, request: u64, argument: u64) -> Result<Option<Arc<OpenFile>>> {
+    if file.mode & s::IFMT != s::IFBLK {
+        return Ok(None);
+    }
+    let fd = match request {
+        LOOP_SET_FD | LOOP_CHANGE_FD => argument & 0xffff_ffff,
+        LOOP_CONFIGURE => user::read::<u32>(argument)?.into(),
+        _ => return Ok(None),
+    };
+    let given = usable(fd)?;
+    match given.object {
+        // What this library has itself is no file with blocks.
+        Some(_) => Err(EINVAL),
+        None => Ok(Some(given)),
+    }
 }
 
 /// A terminal's group or session, which it knows by a number outside.
