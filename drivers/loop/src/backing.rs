@@ -320,12 +320,17 @@ impl<S: Outside> Backing<S> {
         let left = job.bytes - job.done;
         let some = match job.kind {
             Kind::Read => {
-                let came = words[0].min(left);
-                let buffer = &mut self.helper.buffer()[..left as usize];
-                // A file that has become shorter reads as zeroes.
-                buffer[came as usize..].fill(0);
+                let some = match words[0].min(left) {
+                    // A file that has become shorter reads as zeroes.
+                    0 => {
+                        self.helper.buffer()[..left as usize].fill(0);
+                        left
+                    }
+                    came => came,
+                };
+                let buffer = &self.helper.buffer()[..some as usize];
                 match copy(&mut self.system, job, Side::In(buffer)) {
-                    Some(()) => left,
+                    Some(()) => some,
                     None => 0,
                 }
             }

@@ -106,7 +106,8 @@ impl Helper for Thread {
             // At most 3,000 bytes at a time.
             fs::READ => {
                 let length = input.min(3000).min(file.bytes.len().saturating_sub(at));
-                self.buffer[..length].copy_from_slice(&file.bytes[at..][..length]);
+                let from = file.bytes.get(at..).unwrap_or_default();
+                self.buffer[..length].copy_from_slice(&from[..length]);
                 answer[0] = length as u64;
             }
             fs::WRITE => {
@@ -267,7 +268,8 @@ impl Bench {
 
     /// The helpers' pulses.
     fn tick(&mut self) {
-        for helper in 0..self.world.0.borrow().helpers {
+        let helpers = self.world.0.borrow().helpers;
+        for helper in 0..helpers {
             self.loops.notified(HELPER_FIRST + helper);
         }
     }
