@@ -4,6 +4,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use cairn_block::serve::{Backend, Order, System};
 use cairn_block::{Info, Kind, Outcome, PAGE, SECTOR};
+use cairn_idl::device;
 use cairn_idl::errno::*;
 use cairn_idl::fs::{self, o, s, Stat};
 use cairn_idl::loops::{lo, How, PATH};
@@ -260,6 +261,13 @@ impl<S: Outside> Backing<S> {
                         ask.about.size = stat.size.max(0) as u64;
                         (ask.about.device, ask.about.inode) = (stat.dev, stat.ino);
                         Ok(ask.file.map(|_| Step::Path))
+                    }
+                    // A loop device, perhaps this one: `blockdev` would wait for itself.
+                    Some(stat) if stat.mode & s::IFMT == s::IFBLK => {
+                        Err(match device::loop_of(stat.rdev) {
+                            Some(_) => EBADF,
+                            None => EINVAL,
+                        })
                     }
                     _ => Err(EINVAL),
                 }

@@ -7,10 +7,10 @@ use cairn_abi::{Error, Id, Token};
 use cairn_block::serve::{Backend, Disk};
 use cairn_block::SECTOR;
 use cairn_idl::block::{self, BADGE_SESSION_FIRST};
+use cairn_idl::device;
 use cairn_idl::errno::*;
 use cairn_idl::loops::{self, *};
 use cairn_idl::wire::{self, Caller, Errno, Given, Outcome};
-use cairn_idl::device;
 
 /// Bits of a disk's badge that say which partition.
 const PARTITION: u64 = (1 << DISK_SHIFT) - 1;
@@ -176,6 +176,8 @@ impl<S: Outside> Loops<S> {
         if delivered {
             self.sessions.insert(made, number);
         }
+        // The session's ring tells from now on that something comes.
+        self.serve(number);
     }
 
     fn bound(&mut self, number: u32) -> Option<&mut Bound<S>> {
@@ -401,7 +403,6 @@ impl<S: Outside> Loops<S> {
     }
 }
 
-
 /// What the offset, block and flags may be; the disk's own server cuts the rest.
 fn checked(how: How) -> Result<How, Errno> {
     let block = u64::from(how.block);
@@ -563,12 +564,7 @@ impl<S: Outside> loops::Server for Loops<S> {
         }
     }
 
-    fn clear<C: Caller>(
-        &mut self,
-        _: &C,
-        number: u32,
-        others: bool,
-    ) -> Result<bool, Errno> {
+    fn clear<C: Caller>(&mut self, _: &C, number: u32, others: bool) -> Result<bool, Errno> {
         self.look(number)?;
         let bound = self.bound(number).ok_or(ENXIO)?;
         if bound.disk.backend.is_asking() {

@@ -3,7 +3,7 @@
 use crate::backing::{sectors, Gone, Helper, Outside, BUFFER, HELPER_FIRST};
 use crate::Loops;
 use cairn_abi::{Error, Id, Token};
-use cairn_block::client::Client;
+use cairn_block::client::{Bell, Client};
 use cairn_block::serve::System;
 use cairn_block::{Info, Kind, Outcome, Request, PAGE};
 use cairn_idl::block;
@@ -167,7 +167,10 @@ impl Outside for Fake {
     }
     fn read(&mut self, _: u32, at: u64, into: &mut [u8]) -> bool {
         let world = self.0.borrow();
-        let from = world.arena.get(at as usize..).and_then(|it| it.get(..into.len()));
+        let from = world
+            .arena
+            .get(at as usize..)
+            .and_then(|it| it.get(..into.len()));
         from.map(|from| into.copy_from_slice(from)).is_some()
     }
     fn write(&mut self, _: u32, at: u64, from: &[u8]) -> bool {
@@ -334,12 +337,18 @@ fn blocks_of_a_file_are_read_and_written_in_pieces() {
     };
     assert_eq!(bench.bind(2, FILE, how), Ok(()));
     assert_eq!(bench.loops.status(&NOBODY, 2).unwrap().sectors, 1000);
-    assert!(bench.loops.status(&NOBODY, 2).unwrap().path.starts_with(b"/file\0"));
+    assert!(bench
+        .loops
+        .status(&NOBODY, 2)
+        .unwrap()
+        .path
+        .starts_with(b"/file\0"));
     let (mut client, session) = bench.attach(badge(2)).unwrap();
     // Two runs of pages, from the middle of the first one on.
     let pages = [8, 9, 4, 5];
     let order = request(Kind::Read, 10, 3 * PAGE as u64, &pages, 512);
-    client.submit(&order).unwrap();
+    // The driver waits for the session's ring.
+    assert_eq!(client.submit(&order), Ok(Bell::Ring));
     assert_eq!(bench.run(&mut client, session), [(9, Outcome::Done)]);
     {
         let world = bench.world.0.borrow();
@@ -349,9 +358,13 @@ fn blocks_of_a_file_are_read_and_written_in_pieces() {
         assert_eq!((sectors[64], sectors[41]), (0, 0));
     }
     bench.world.0.borrow_mut().arena[..8192].fill(0xaa);
-    client.submit(&request(Kind::Write, 0, 8192, &[0, 1], 0)).unwrap();
+    client
+        .submit(&request(Kind::Write, 0, 8192, &[0, 1], 0))
+        .unwrap();
     client.submit(&request(Kind::Flush, 0, 0, &[], 0)).unwrap();
-    client.submit(&request(Kind::Discard, 100, 4096, &[], 0)).unwrap();
+    client
+        .submit(&request(Kind::Discard, 100, 4096, &[], 0))
+        .unwrap();
     assert_eq!(bench.run(&mut client, session).len(), 3);
     let world = bench.world.0.borrow();
     let file = &world.files[&FILE].bytes;
@@ -366,26 +379,48 @@ fn a_file_that_shrinks_reads_as_zeroes_and_one_without_a_server_fails() {
     let mut bench = bench();
     assert_eq!(bench.bind(0, FILE, HOW), Ok(()));
     let (mut client, session) = bench.attach(badge(0)).unwrap();
-    bench.world.0.borrow_mut().files.get_mut(&FILE).unwrap().bytes.truncate(512);
+    bench
+        .world
+        .0
+        .borrow_mut()
+        .files
+        .get_mut(&FILE)
+        .unwrap()
+        .bytes
+        .truncate(512);
     bench.world.0.borrow_mut().arena.fill(7);
-    client.submit(&request(Kind::Read, 0, 4096, &[0], 0)).unwrap();
-    client.submit(&request(Kind::Read, 64, 4096, &[1], 0)).unwrap();
+    client
+        .submit(&request(Kind::Read, 0, 4096, &[0], 0))
+        .unwrap();
+    client
+        .submit(&request(Kind::Read, 64, 4096, &[1], 0))
+        .unwrap();
     let out = bench.run(&mut client, session);
     assert_eq!(out, [(9, Outcome::Done), (9, Outcome::Done)]);
-    assert!(bench.world.0.borrow().arena[512..8192].iter().all(|it| *it == 0));
+    assert!(bench.world.0.borrow().arena[512..8192]
+        .iter()
+        .all(|it| *it == 0));
     // A server that dies and has a successor is asked again, but not for ever.
     bench.world.0.borrow_mut().dying = 2;
-    client.submit(&request(Kind::Read, 0, 512, &[0], 0)).unwrap();
+    client
+        .submit(&request(Kind::Read, 0, 512, &[0], 0))
+        .unwrap();
     assert_eq!(bench.run(&mut client, session), [(9, Outcome::Done)]);
     bench.world.0.borrow_mut().dying = 100;
-    client.submit(&request(Kind::Read, 0, 512, &[0], 0)).unwrap();
+    client
+        .submit(&request(Kind::Read, 0, 512, &[0], 0))
+        .unwrap();
     assert_eq!(bench.run(&mut client, session), [(9, Outcome::Failed)]);
     bench.world.0.borrow_mut().dying = 0;
     bench.world.0.borrow_mut().files.clear();
-    client.submit(&request(Kind::Write, 0, 512, &[0], 0)).unwrap();
+    client
+        .submit(&request(Kind::Write, 0, 512, &[0], 0))
+        .unwrap();
     assert_eq!(bench.run(&mut client, session), [(9, Outcome::Failed)]);
     // Pages that are not there.
-    client.submit(&request(Kind::Write, 0, 512, &[900], 0)).unwrap();
+    client
+        .submit(&request(Kind::Write, 0, 512, &[900], 0))
+        .unwrap();
     assert_eq!(bench.run(&mut client, session), [(9, Outcome::Failed)]);
 }
 
@@ -398,11 +433,46 @@ fn what_is_no_file_with_blocks_is_refused_and_closed() {
     let plain = bench.world.0.borrow().files[&FILE].clone();
     let loop3 = cairn_idl::device::number((7, 3));
     for (portal, file, why) in [
-        (200, File { flags: o::PATH, ..plain.clone() }, EBADF),
-        (201, File { flags: o::WRONLY, ..plain.clone() }, EBADF),
-        (202, File { mode: s::IFDIR, ..plain.clone() }, EINVAL),
-        (203, File { mode: s::IFBLK, ..plain.clone() }, EINVAL),
-        (204, File { device: loop3, ..plain.clone() }, EBADF),
+        (
+            200,
+            File {
+                flags: o::PATH,
+                ..plain.clone()
+            },
+            EBADF,
+        ),
+        (
+            201,
+            File {
+                flags: o::WRONLY,
+                ..plain.clone()
+            },
+            EBADF,
+        ),
+        (
+            202,
+            File {
+                mode: s::IFDIR,
+                ..plain.clone()
+            },
+            EINVAL,
+        ),
+        (
+            203,
+            File {
+                mode: s::IFBLK,
+                ..plain.clone()
+            },
+            EINVAL,
+        ),
+        (
+            204,
+            File {
+                device: loop3,
+                ..plain.clone()
+            },
+            EBADF,
+        ),
     ] {
         add(&mut bench, portal, file);
         assert_eq!(bench.bind(3, portal, HOW), Err(why), "{portal}");
@@ -410,8 +480,22 @@ fn what_is_no_file_with_blocks_is_refused_and_closed() {
         assert_eq!(bench.loops.status(&NOBODY, 3).err(), Some(ENXIO));
     }
     // By way of another device: 4 lies on a file of 3, so 3 cannot lie on 4.
-    add(&mut bench, 205, File { device: loop3, ..plain.clone() });
-    add(&mut bench, 206, File { device: cairn_idl::device::number((259, 4 * 16 + 1)), ..plain });
+    add(
+        &mut bench,
+        205,
+        File {
+            device: loop3,
+            ..plain.clone()
+        },
+    );
+    add(
+        &mut bench,
+        206,
+        File {
+            device: cairn_idl::device::number((259, 4 * 16 + 1)),
+            ..plain
+        },
+    );
     assert_eq!(bench.bind(3, READABLE, HOW), Ok(()));
     assert_eq!(bench.bind(4, 205, HOW), Ok(()));
     bench.loops.bind(&NOBODY, 3, true, 206, HOW).unwrap();
@@ -441,7 +525,9 @@ fn a_device_gives_its_file_back_when_nobody_uses_it() {
     drop(client);
     (client, _) = bench.attach(badge(0)).unwrap();
     bench.world.0.borrow_mut().silent = true;
-    client.submit(&request(Kind::Read, 0, 512, &[0], 0)).unwrap();
+    client
+        .submit(&request(Kind::Read, 0, 512, &[0], 0))
+        .unwrap();
     bench.loops.notified(watching + 2);
     // It is gone as soon as the file's server has answered, whoever waits.
     bench.loops.notified(badge(0));
@@ -490,7 +576,12 @@ fn another_offset_is_another_size_and_another_file_must_be_as_long() {
     bench.tick();
     assert_eq!(bench.loops.outcome(&NOBODY, 0), Ok(()));
     assert_eq!(bench.loops.status(&NOBODY, 0).unwrap().sectors, 1024);
-    assert!(bench.loops.status(&NOBODY, 0).unwrap().path.starts_with(b"/file\0"));
+    assert!(bench
+        .loops
+        .status(&NOBODY, 0)
+        .unwrap()
+        .path
+        .starts_with(b"/file\0"));
     let short = File {
         bytes: vec![0; 512],
         ..bench.world.0.borrow().files[&FILE].clone()

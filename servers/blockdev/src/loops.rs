@@ -9,8 +9,8 @@ use alloc::format;
 use alloc::vec::Vec;
 use cairn_block::SECTOR;
 use cairn_idl::errno::*;
-use cairn_idl::loops::{lo, How, Status, ANY};
 use cairn_idl::label;
+use cairn_idl::loops::{lo, How, Status, ANY};
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::{Context, Failure};
 use cairn_rt::channel::Reply;
@@ -175,7 +175,9 @@ fn info64(number: u32, status: &Status) -> [u8; INFO64] {
 }
 
 fn info_old(number: u32, status: &Status) -> Answer<[u8; INFO]> {
-    let offset = u32::try_from(status.offset).ok().filter(|it| *it >> 31 == 0);
+    let offset = u32::try_from(status.offset)
+        .ok()
+        .filter(|it| *it >> 31 == 0);
     let offset = offset.ok_or(Failure::Errno(EOVERFLOW))?;
     let mut bytes = [0; INFO];
     let mut put = |at: usize, from: &[u8]| bytes[at..][..from.len()].copy_from_slice(from);
@@ -374,7 +376,7 @@ impl Disks {
                 let control = self.loops.control()?;
                 control.remove(number).map_err(Failure::Errno)?;
                 self.removed(cx, number);
-                made(number)
+                Ok(Reply::result(0))
             }
             _ => Err(Failure::Errno(ENOSYS)),
         }
@@ -411,8 +413,7 @@ impl Disks {
     /// Whether a request is one of loop devices alone, to one.
     pub(crate) fn is_of_loop(&self, part: usize, what: u64) -> bool {
         let part = self.parts.get(part);
-        part.is_some_and(|it| self.loops.number(it.drive).is_some())
-            && request::ALL.contains(&what)
+        part.is_some_and(|it| self.loops.number(it.drive).is_some()) && request::ALL.contains(&what)
     }
 
     /// Whether a request's portal is what it is about.
@@ -467,9 +468,7 @@ impl Disks {
                     return Ok(Reply::result(0));
                 }
             }
-            request::SET_STATUS | request::SET_STATUS64 | request::SET_CAPACITY
-                if !may =>
-            {
+            request::SET_STATUS | request::SET_STATUS64 | request::SET_CAPACITY if !may => {
                 return Err(Failure::Errno(EPERM));
             }
             request::SET_DIRECT_IO | request::SET_BLOCK_SIZE if !may => {
