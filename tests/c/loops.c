@@ -126,9 +126,10 @@ static void shown(int fd)
 		printf("status: %s, old: %s\n", name(why), b ? name(errno) : "there");
 		return;
 	}
-	printf("offset %lu limit %lu flags %u named '%s' crypt '%s' %u, its own number %d, rdevice %lu; old %d: offset %d flags %d '%s' %d\n", (unsigned long)info.offset,
-		(unsigned long)info.limit, info.flags, info.name, info.crypt_name, info.encrypt_type, info.number == (unsigned)number, (unsigned long)info.rdevice, b, old.offset, old.flags, old.name,
-		old.inode == info.inode && old.device == info.device && old.number == (int)info.number);
+	printf("offset %lu limit %lu flags %u named '%s' crypt '%s' %u, its own number %d, rdevice %lu\n", (unsigned long)info.offset, (unsigned long)info.limit, info.flags,
+		info.name, info.crypt_name, info.encrypt_type, info.number == (unsigned)number, (unsigned long)info.rdevice);
+	if (!b)
+		printf("old: offset %d flags %d '%s' %d\n", old.offset, old.flags, old.name, old.inode == info.inode && old.device == info.device && old.number == (int)info.number);
 }
 
 static void sector(int fd, long at)

@@ -12,7 +12,13 @@ cp --sparse=always image /tmp/image; mount -o loop /tmp/image /tmp/m; truncate -
 for n in 1 2 3 4; do (head -c 1000000 /dev/urandom >/tmp/n/r$n; cat /tmp/n/r$n >/tmp/m/c$n; cmp /tmp/n/r$n /tmp/m/c$n && echo equal) & done; wait; sync
 umount /tmp/n; umount /tmp/m; echo $?; used; mount -o loop /tmp/image /tmp/m; mount -o loop /tmp/m/inner /tmp/n; tail -n 1 /tmp/n/seq; cmp /tmp/n/r3 /tmp/m/c3 && echo kept; umount /tmp/n /tmp/m; e2fsck -fn /tmp/image >/dev/null 2>&1; echo "e2fsck: $?"
 # With an offset, and partitions.
-truncate -s 20M parts; printf 'label: dos\nstart=2048,size=16384,type=83\nstart=20480,type=83\n' | sfdisk -q parts; echo $?
+truncate -s 20M parts
+python3 - <<'P'
+import struct
+block = bytearray(512); block[510:] = b'\x55\xaa'
+for i, (first, count) in enumerate([(2048, 16384), (20480, 20480)]): struct.pack_into('<BBBBBBBBII', block, 446 + 16 * i, 0, 0, 0, 0, 0x83, 0, 0, 0, first, count)
+with open('parts', 'r+b') as f: f.write(block)
+P
 dev=$(losetup -f --show -P parts); ls ${dev}p* | wc -l; blockdev --getsz ${dev}p1 ${dev}p2; mke2fs -q -t ext4 ${dev}p1; mount -t ext4 ${dev}p1 /tmp/m; echo $?; echo there >/tmp/m/file; umount /tmp/m; lsblk -nro TYPE $dev | sort | uniq -c | tr -s ' '; losetup -d $dev; ls ${dev}p* 2>/dev/null | wc -l
 mount -o loop,offset=1048576,sizelimit=8388608 parts /tmp/m; echo $?; cat /tmp/m/file; umount /tmp/m; used
 # Who may.
