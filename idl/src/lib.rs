@@ -392,13 +392,28 @@ mod tests {
         assert_eq!(disk("sdb", 1), Some((8, 17)));
         assert_eq!(disk("loop12", 0), Some((7, 12)));
         assert_eq!(disk("loop12", 3), Some((259, 195)));
-        for (name, partition) in [("loop0", 0), ("loop7", 15), ("loop300", 0), ("loop70000", 1)] {
+        for (name, partition) in [
+            ("loop0", 0),
+            ("loop7", 15),
+            ("loop300", 0),
+            ("loop70000", 1),
+        ] {
             let st_dev = super::device::number(disk(name, partition).unwrap());
             let found = super::device::loop_of(st_dev);
             assert_eq!(found.map(|n| format!("loop{n}")), Some(name.to_string()));
         }
-        assert_eq!(super::device::loop_of(super::device::number((254, 3))), None);
-        for name in ["loop", "loop01", "loop+1", "loop1p1", "loop-control", "loop1048576"] {
+        assert_eq!(
+            super::device::loop_of(super::device::number((254, 3))),
+            None
+        );
+        for name in [
+            "loop",
+            "loop01",
+            "loop+1",
+            "loop1p1",
+            "loop-control",
+            "loop1048576",
+        ] {
             assert_eq!(disk(name, 0), None, "{name}");
         }
         for (name, partition) in [("ram0", 1), ("vda", 16), ("vdaa", 0), ("ram", 0), ("x", 0)] {

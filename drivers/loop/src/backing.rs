@@ -233,6 +233,8 @@ impl<S: Outside> Backing<S> {
             Step::Stat => (fs::STAT, fs::PATH_MAX),
             Step::Path => (fs::GETPATH, fs::PATH_MAX),
         };
+        // What leads to no file's server leaves this as it is.
+        self.helper.buffer()[..Stat::BYTES].fill(0);
         let words = [operation, 0, 0, 0, 0, 0, 0, 0];
         self.helper.call(file, words, 0, room);
         self.running = Running::Ask;

@@ -505,7 +505,8 @@ impl Manifest {
                 return false;
             };
             let (own, whole) = (part.badge(), part.whole());
-            *to == part.disk && (*badge == own || *badge == whole || own == whole && part.holds(*badge))
+            *to == part.disk
+                && (*badge == own || *badge == whole || own == whole && part.holds(*badge))
         })
     }
 }

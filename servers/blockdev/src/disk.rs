@@ -11,7 +11,7 @@ use crate::transfer::{Transfer, Wish, MOST_PAGES};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
-use cairn_abi::Token;
+use cairn_abi::{pulse, Token};
 use cairn_block::{Device, Info, Kind, Outcome, Refused, Request, PAGE, SECTOR};
 use cairn_idl::errno::*;
 use cairn_idl::fs;
@@ -287,7 +287,10 @@ impl Disks {
     /// A pulse of a drive: what came out is told to who waits.
     pub fn pulse(&mut self, cx: &mut Context, pulse: &Received) {
         if pulse.badge == loops::BELL {
-            return self.loops_rang(cx);
+            return match pulse.words[0] {
+                pulse::CLOSED => self.loops_restarted(cx),
+                _ => self.loops_rang(cx),
+            };
         }
         let number = pulse.badge.wrapping_sub(FIRST_BADGE) as usize;
         let Some(drive) = self.drives.get_mut(number) else {

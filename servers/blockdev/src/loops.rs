@@ -32,6 +32,8 @@ pub(crate) const JOBS_OF_ONE: usize = 8;
 
 /// The driver.
 pub trait Control {
+    /// Have it ring the bell from now on; it has been started again, perhaps. False: it is not there.
+    fn begin(&mut self) -> bool;
     /// The device with this number or the next one behind it.
     fn device(&mut self, from: u32) -> Option<u32>;
     fn status(&mut self, number: u32) -> Result<Status, i64>;
@@ -197,6 +199,9 @@ fn is_block_size(size: u64) -> bool {
 impl Disks {
     /// There is a driver of loop devices.
     pub fn set_loops(&mut self, mut control: Box<dyn Control>) {
+        if !control.begin() {
+            return;
+        }
         let mut from = 0;
         let mut all = Vec::new();
         while let Some(number) = control.device(from) {
@@ -307,22 +312,48 @@ impl Disks {
         self.looks[drive].forget();
     }
 
+    /// The driver has died: its successor has none of the files. Devices stay.
+    pub(crate) fn loops_restarted(&mut self, cx: &mut Context) {
+        let begun = self.loops.control().map(|control| control.begin());
+        let all: Vec<(u32, usize)> = self
+            .loops
+            .devices
+            .iter()
+            .map(|(number, it)| (*number, it.drive))
+            .collect();
+        for (number, drive) in all {
+            let used = self.holders(drive) > 0;
+            if let (Ok(true), Ok(control)) = (&begun, self.loops.control()) {
+                // (Those that it has at first are there.)
+                let _ = control.add(number.into());
+                control.used(number, used);
+            }
+            self.connect(number);
+            self.settle_loop(cx, number);
+        }
+        self.loops_rang(cx);
+    }
+
     /// The driver has something to tell.
     pub fn loops_rang(&mut self, cx: &mut Context) {
         while let Some(number) = self.loops.control.as_mut().and_then(|it| it.changed()) {
             self.connect(number);
-            let connected = self.is_connected(number);
-            if let Some(device) = self.loops.devices.get_mut(&number).filter(|_| !connected) {
-                // (Of a question that has not come out the payer stays.)
-                if let Some(uid) = device.binder.take() {
-                    cx.refund(uid, COST_BOUND);
-                }
-            }
-            for key in self.failed.drain(..) {
-                cx.wake(key);
-            }
+            self.settle_loop(cx, number);
         }
         cx.wake(RANG);
+    }
+
+    /// Of a device without a file nobody pays for it, or waits.
+    fn settle_loop(&mut self, cx: &mut Context, number: u32) {
+        let connected = self.is_connected(number);
+        if let Some(device) = self.loops.devices.get_mut(&number).filter(|_| !connected) {
+            if let Some(uid) = device.binder.take() {
+                cx.refund(uid, COST_BOUND);
+            }
+        }
+        for key in self.failed.drain(..) {
+            cx.wake(key);
+        }
     }
 
     fn is_connected(&self, number: u32) -> bool {
@@ -475,21 +506,16 @@ impl Disks {
                 return Err(Failure::Errno(EPERM));
             }
             request::SET_STATUS | request::SET_STATUS64 => {
-                let mut how = match what {
-                    request::SET_STATUS => {
-                        let mut bytes = [0; INFO];
-                        cx.fetch(0, &mut bytes)?;
-                        let how = status.as_ref().ok().map(|_| how_of_old(&bytes));
-                        how.unwrap_or(Err(Failure::Errno(ENXIO)))?
-                    }
-                    _ => {
-                        let mut bytes = [0; INFO64];
-                        cx.fetch(0, &mut bytes)?;
-                        let how = status.as_ref().ok().map(|_| how_of(&bytes));
-                        how.unwrap_or(Err(Failure::Errno(ENXIO)))?
-                    }
-                };
+                let (mut old, mut new) = ([0; INFO], [0; INFO64]);
+                match what {
+                    request::SET_STATUS => cx.fetch(0, &mut old)?,
+                    _ => cx.fetch(0, &mut new)?,
+                }
                 let now = status.map_err(Failure::Errno)?;
+                let mut how = match what {
+                    request::SET_STATUS => how_of_old(&old)?,
+                    _ => how_of(&new)?,
+                };
                 how.flags = how.flags & SETTABLE | now.flags & !SETTABLE;
                 how.flags |= now.flags & SETTABLE & !CLEARABLE;
                 how.block = now.block;
@@ -618,7 +644,7 @@ impl Disks {
         if cx.progress == BEGUN {
             match self.loops.control()?.outcome(number) {
                 Err(EAGAIN) => return Err(Failure::Wait(RANG)),
-                // Somebody else was told, which comes to the same.
+                // Somebody else was told, or the driver was started again: the device says.
                 Ok(()) | Err(ENXIO) => {}
                 Err(errno) => {
                     self.loops_rang(cx);
@@ -627,6 +653,9 @@ impl Disks {
             }
             self.loops_rang(cx);
             let status = self.loops.control()?.status(number);
+            if what != request::CLR_FD && status.is_err() {
+                return Err(Failure::Errno(EIO));
+            }
             let scans = status.is_ok_and(|it| it.flags & lo::PARTSCAN != 0);
             if what == request::CLR_FD || !scans || !self.is_connected(number) {
                 cx.progress = 0;

@@ -91,6 +91,17 @@ impl Driver {
 }
 
 impl Control for Driver {
+    fn begin(&mut self) -> bool {
+        let Ok(bell) = CHANNEL.make_portal(BELL) else {
+            return false;
+        };
+        let told = self.client().bell(bell.0);
+        if let Err(why) = told {
+            log!("no loop devices: {why}");
+            bell.close();
+        }
+        told.is_ok()
+    }
     fn device(&mut self, from: u32) -> Option<u32> {
         Some(self.client().device(from.into()).ok()?.found)
     }
@@ -199,12 +210,7 @@ fn main() -> ! {
     let born = (time::realtime() / 1_000_000_000) as i64;
     let mut disks = disks();
     if let Some(driver) = startup::portal("loop") {
-        let bell = CHANNEL.make_portal(BELL);
-        let told = bell.map(|bell| loops::Client(&driver).bell(bell.0));
-        match told {
-            Ok(Ok(())) => disks.set_loops(Box::new(Driver(driver))),
-            told => log!("no loop devices: {told:?}"),
-        }
+        disks.set_loops(Box::new(Driver(driver)));
     }
     let mut blockdev = Blockdev::new(born, disks);
     serve(
