@@ -522,7 +522,7 @@ impl Filesystem {
                 rest = partition;
             }
             let partition = match rest {
-                "" => 0,
+                "" if !device.ends_with('p') => 0,
                 digits if digits.starts_with(['0', '+']) => return None,
                 digits => digits.parse::<u8>().ok().filter(|n| *n <= 128)?,
             };
@@ -839,6 +839,52 @@ mod tests {
         let twice = format!("{SMALL}\n[[filesystem]]\ntype = \"tmpfs\"\nbinary = \"/cairn/tmpfs\"\npriority = 140\n");
         let twice = format!("{twice}\n[[filesystem]]\ntype = \"tmpfs\"\nbinary = \"/cairn/tmpfs\"\npriority = 1\ndisks = [\"uart\"]\n");
         assert!(parse(&twice).is_err());
+    }
+
+    #[test]
+    fn a_loop_device_is_a_disk_by_its_number() {
+        let part = |number, partition| Part {
+            disk: LOOP.into(),
+            number: Some(number),
+            partition,
+        };
+        let line = Filesystem {
+            kind: "ext4".into(),
+            binary: "/cairn/ext4".into(),
+            priority: 1,
+            registers: Registers::default(),
+            memory: None,
+            keepsake: None,
+            portals: BTreeMap::new(),
+            disks: vec!["vda".into(), LOOP.into()],
+        };
+        assert_eq!(line.part("loop3"), Some(part(3, 0)));
+        assert_eq!(line.part("loop12p5"), Some(part(12, 5)));
+        for wrong in [
+            "loop",
+            "loop03",
+            "loop3p",
+            "loop3p0",
+            "loop3p129",
+            "loopp1",
+            "loop-1",
+        ] {
+            let found = line.part(wrong);
+            assert!(found.is_none(), "{wrong}");
+        }
+        let of = |part: &Part| (part.name(), part.badge(), part.numbers());
+        let whole = of(&part(3, 0));
+        assert_eq!(whole, ("loop3".into(), 4 << 8, Some((7, 3))));
+        let fifth = of(&part(12, 5));
+        assert_eq!(fifth, ("loop12p5".into(), 13 << 8 | 5, Some((259, 197))));
+        // Who has a part has none of another device.
+        let mut manifest =
+            parse("[[component]]\nname = \"vm\"\nbinary = \"/v\"\npriority = 1\n").unwrap();
+        let component = line.component(&part(3, 1), "/mnt");
+        manifest.components.push(component);
+        let used = [(3, 0), (3, 1), (3, 2), (4, 0), (4, 1)];
+        let used = used.map(|(number, partition)| manifest.is_in_use(&part(number, partition)));
+        assert_eq!(used, [true, true, false, false, false]);
     }
 
     #[test]

@@ -86,7 +86,7 @@ mod tests {
     fn each_component_of_the_system_has_the_roles_that_it_uses() {
         let text = include_str!("../../../system/system.toml");
         let all = holders(text);
-        let expected: [(&str, &[&str]); 16] = [
+        let expected: [(&str, &[&str]); 17] = [
             ("blockdev", &["proc:groups"]),
             ("cgroup2", &["proc:groups", "proc:inspect", "proc:cgroup"]),
             ("devfs", &["proc:groups"]),
@@ -98,6 +98,8 @@ mod tests {
             ),
             ("keys", &["proc:keys"]),
             ("local", &["proc:inspect"]),
+            // (A driver's badge.)
+            ("loop", &[]),
             ("net", &["proc:inspect"]),
             ("pipe", &["proc:groups"]),
             ("proc", &["vm:control"]),
