@@ -273,15 +273,33 @@ impl Ring {
         skip: usize,
         keep: bool,
     ) -> Answer<()> {
-        let first = length.min(self.memory.len() - self.head);
+        self.show(cx, place, (0, length))?;
+        if !keep {
+            self.drop_first(length + skip);
+        }
+        Ok(())
+    }
+
+    /// Copy so many bytes that lie behind the first `before` ones; all stay.
+    pub fn show(
+        &self,
+        cx: &mut Context,
+        place: usize,
+        (before, length): (usize, usize),
+    ) -> Answer<()> {
+        if length == 0 {
+            return Ok(());
+        }
+        let mut head = self.head + before;
+        if head >= self.memory.len() {
+            head -= self.memory.len();
+        }
+        let first = length.min(self.memory.len() - head);
         if first != 0 {
-            cx.store(place, &self.memory[self.head..self.head + first])?;
+            cx.store(place, &self.memory[head..head + first])?;
         }
         if first < length {
             cx.store(place + first, &self.memory[..length - first])?;
-        }
-        if !keep {
-            self.drop_first(length + skip);
         }
         Ok(())
     }

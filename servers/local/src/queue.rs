@@ -30,6 +30,8 @@ pub struct Segment {
     /// The name of a datagram's sender.
     pub from: Option<Rc<Name>>,
     pub rights: Rights,
+    /// When it was sent (ns since 1970), if its receiver asked.
+    pub stamp: u64,
 }
 
 impl Segment {

@@ -5,7 +5,7 @@ use crate::names::{Address, Name};
 use crate::queue::Credentials;
 use crate::rights::{InFlight, Passed, Rights};
 use crate::socket::{Peer, Socket, State};
-use crate::stream;
+use crate::stream::{self, Start};
 use crate::{key, READABLE, ROOM};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -597,7 +597,12 @@ impl Sockets {
     // ---- receiving
 
     /// What a receive finds, if it need not wait: nothing is taken yet.
-    fn available(&mut self, index: u32, length: usize) -> Answer<stream::Taken> {
+    fn available(
+        &mut self,
+        index: u32,
+        length: usize,
+        peek: bool,
+    ) -> Answer<(stream::Taken, Start)> {
         let socket = self.socket_mut(index)?;
         if socket.kind != DATAGRAM && !socket.is_connected() {
             return fail(match socket.kind {
@@ -605,29 +610,28 @@ impl Sockets {
                 _ => ENOTCONN,
             });
         }
-        if let Some(first) = socket.queue.segments.front() {
-            if socket.is_stream() {
-                return Ok(stream::next(
-                    &socket.queue,
-                    length,
-                    socket.wants_credentials,
-                ));
-            }
-            return Ok(stream::Taken {
-                bytes: first.length.min(length),
-                ends: true,
-                credentials: first.credentials,
-            });
+        let (queue, is_stream) = (&socket.queue, socket.is_stream());
+        let start = match socket.peek_from {
+            Some(offset) if peek => stream::start(queue, offset, is_stream),
+            _ => Start::default(),
+        };
+        if let Some(first) = queue.segments.get(start.segment) {
+            let taken = match is_stream {
+                true => stream::next(queue, length, socket.wants_credentials, start),
+                false => stream::Taken {
+                    bytes: (first.length - start.within).min(length),
+                    ends: true,
+                    credentials: first.credentials,
+                },
+            };
+            return Ok((taken, start));
         }
         if let Some(number) = socket.take_error() {
             return fail(number);
         }
         match socket.reads {
             true => Err(Failure::Wait(key(index, READABLE))),
-            false => Ok(stream::Taken {
-                ends: true,
-                ..stream::Taken::default()
-            }),
+            false => Ok((stream::Taken::END, start)),
         }
     }
 
@@ -651,18 +655,15 @@ impl Sockets {
         };
         let before = cx.progress as usize;
         let limit = self.socket(index)?.limits.receive;
-        let found = match self.available(index, length - before.min(length)) {
+        let found = match self.available(index, length - before.min(length), peek) {
             Err(Failure::Wait(key)) => {
                 let done = self.waits(cx, key, limit, nonblocking)?;
                 return Ok(Reply::result(done as i64));
             }
-            Err(Failure::Errno(_)) if before != 0 => Ok(stream::Taken {
-                ends: true,
-                ..stream::Taken::default()
-            }),
+            Err(Failure::Errno(_)) if before != 0 => Ok((stream::Taken::END, Start::default())),
             other => other,
         };
-        let found = found.inspect_err(|_| self.timeouts.ended(cx.request.token))?;
+        let (found, start) = found.inspect_err(|_| self.timeouts.ended(cx.request.token))?;
         let socket = self.socket_mut(index)?;
         let stream = socket.is_stream();
         let wanted = length - before.min(length);
@@ -671,6 +672,9 @@ impl Sockets {
             let ring = &mut socket.queue.ring;
             ring.store(cx, head + before, found.bytes, 0, false)?;
             stream::took(&mut socket.queue, found.bytes);
+            if let Some(offset) = &mut socket.peek_from {
+                *offset = offset.saturating_sub(found.bytes);
+            }
             cx.progress = (before + found.bytes) as u64;
             cx.progress_is_result = true;
             cx.wake(key(index, ROOM));
@@ -679,8 +683,9 @@ impl Sockets {
         }
         self.timeouts.ended(cx.request.token);
         let socket = self.socket_mut(index)?;
-        let first = socket.queue.segments.front();
-        let whole = first.map_or(0, |first| first.length);
+        let first = socket.queue.segments.get(start.segment);
+        let whole = first.map_or(0, |first| first.length - start.within);
+        let stamp = first.map_or(0, |first| first.stamp);
         let from = match socket.has_connections() {
             true if first.is_some() => socket.peer_name.clone(),
             _ => first.and_then(|first| first.from.clone()),
@@ -706,6 +711,14 @@ impl Sockets {
             words[2] = u64::from(of.uid) | u64::from(of.gid) << 32;
             words[3] = u64::from(of.pid);
         }
+        if let (Some(stamps), true) = (&mut socket.stamps, is_there && !stream) {
+            // (One that was sent before anybody asked.)
+            stamps.last = match stamp {
+                0 => cx.transport.realtime(),
+                stamp => stamp,
+            };
+            came |= with::STAMP;
+        }
         if let (Some(name), true) = (&from, head != 0) {
             cx.store(0, name)?;
             came |= with::NAME;
@@ -718,9 +731,18 @@ impl Sockets {
         // Here it may fail last: the caller's memory.
         let queue = &mut socket.queue;
         let ring = &mut queue.ring;
-        ring.store(cx, head + before, found.bytes, skip, peek)?;
+        match peek {
+            true => ring.show(cx, head + before, (start.before, found.bytes))?,
+            false => ring.store(cx, head + before, found.bytes, skip, false)?,
+        }
+        if let Some(offset) = &mut socket.peek_from {
+            *offset = match peek {
+                true => *offset + found.bytes,
+                false => offset.saturating_sub(found.bytes + skip),
+            };
+        }
         let mut rights: Rights = match peek {
-            true => peeked(queue, found.bytes, stream),
+            true => peeked(queue, start, found.bytes, stream),
             false if stream => stream::took(queue, found.bytes),
             false => match queue.segments.pop_front() {
                 Some(segment) => segment.rights,
@@ -854,9 +876,9 @@ fn hand_over(reply: &mut Reply, rights: &[Passed], moved: bool) {
 }
 
 /// The descriptors that a receive of so many bytes would bring.
-fn peeked(queue: &crate::queue::Queue, bytes: usize, stream: bool) -> Rights {
-    let mut left = bytes;
-    for segment in &queue.segments {
+fn peeked(queue: &crate::queue::Queue, start: Start, bytes: usize, stream: bool) -> Rights {
+    let mut left = start.within + bytes;
+    for segment in queue.segments.range(start.segment..) {
         if !segment.rights.is_empty() {
             return segment.rights.clone();
         }
@@ -956,7 +978,8 @@ impl Server for Sockets {
             return fail(EBADF);
         };
         let limit = self.socket(index)?.limits.receive;
-        let found = match self.available(index, length) {
+        let peek = cx.request.words[2] & fs::PEEK != 0;
+        let (found, _) = match self.available(index, length, false) {
             Err(Failure::Wait(key)) if limit != 0 => {
                 self.waits(cx, key, limit, handle.nonblocking())?;
                 return fail(EAGAIN);
@@ -964,7 +987,6 @@ impl Server for Sockets {
             other => other?,
         };
         self.timeouts.ended(cx.request.token);
-        let peek = cx.request.words[2] & fs::PEEK != 0;
         let socket = self.socket_mut(index)?;
         let stream = socket.is_stream();
         let queue = &mut socket.queue;
@@ -975,6 +997,9 @@ impl Server for Sockets {
         };
         let there = !queue.is_empty();
         queue.ring.store(cx, 0, found.bytes, skip, peek)?;
+        if let (Some(offset), false) = (&mut socket.peek_from, peek) {
+            *offset = offset.saturating_sub(found.bytes + skip);
+        }
         if !peek && there {
             let rights = match stream {
                 true => stream::took(queue, found.bytes),

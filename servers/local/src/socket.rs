@@ -4,6 +4,7 @@ use crate::names::Name;
 use crate::queue::{Credentials, Queue, CAPACITY};
 use alloc::collections::VecDeque;
 use alloc::rc::Rc;
+use alloc::vec::Vec;
 use cairn_idl::fs::poll;
 use cairn_idl::local::{SEQPACKET, STREAM};
 use cairn_resmgr::timeouts::Limits;
@@ -13,6 +14,13 @@ use cairn_resmgr::timeouts::Limits;
 pub struct Peer {
     pub socket: u32,
     pub ino: u64,
+}
+
+/// Datagrams are received with the time when they were sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Stamps {
+    pub nanoseconds: bool,
+    pub last: u64,
 }
 
 pub enum State {
@@ -51,6 +59,12 @@ pub struct Socket {
     /// SO_PASSCRED, and other switches that are only remembered.
     pub wants_credentials: bool,
     pub switches: u64,
+    /// Options with a number that is only remembered, where it is not the usual one.
+    pub numbers: Vec<(u64, u32)>,
+    /// SO_PEEK_OFF: where the next MSG_PEEK begins.
+    pub peek_from: Option<usize>,
+    /// SO_TIMESTAMP, SO_TIMESTAMPNS: what came last was sent then (ns since 1970).
+    pub stamps: Option<Stamps>,
     pub name: Option<Rc<Name>>,
     /// Its address, if file servers or senders may have one.
     pub address: Option<u32>,
@@ -87,6 +101,9 @@ impl Socket {
             limits: Limits::default(),
             wants_credentials: false,
             switches: 0,
+            numbers: Vec::new(),
+            peek_from: None,
+            stamps: None,
             name: None,
             address: None,
             peer_name: None,

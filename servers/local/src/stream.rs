@@ -18,17 +18,56 @@ pub struct Taken {
     pub credentials: Option<Credentials>,
 }
 
+impl Taken {
+    /// There is nothing, and nothing will come.
+    pub const END: Taken = Taken {
+        bytes: 0,
+        ends: true,
+        credentials: None,
+    };
+}
+
+/// Where a receive begins: at the first byte, unless it looks further on (SO_PEEK_OFF).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Start {
+    pub segment: usize,
+    /// Bytes of that segment that are left out.
+    pub within: usize,
+    /// Bytes of the whole queue that are left out.
+    pub before: usize,
+}
+
+/// Where the byte lies that has so many before it; of none there is, behind all.
+pub fn start(queue: &Queue, offset: usize, stream: bool) -> Start {
+    let (mut segment, mut left, mut before) = (0, offset, 0);
+    for each in &queue.segments {
+        // (A datagram without bytes is left out by who has looked at any before it.)
+        let passed = left >= each.length && (stream || each.length != 0 || offset != 0);
+        if !passed {
+            break;
+        }
+        (segment, left, before) = (segment + 1, left - each.length, before + each.length);
+    }
+    Start {
+        segment,
+        within: left,
+        before: before + left,
+    }
+}
+
 /// How much of what waits goes together, of at most `most` bytes.
-pub fn next(queue: &Queue, most: usize, tells_credentials: bool) -> Taken {
+pub fn next(queue: &Queue, most: usize, tells_credentials: bool, start: Start) -> Taken {
     let mut taken = Taken::default();
-    for (at, segment) in queue.segments.iter().enumerate() {
+    let segments = queue.segments.range(start.segment..);
+    for (at, segment) in segments.enumerate() {
         if at == 0 {
             taken.credentials = segment.credentials;
         } else if tells_credentials && segment.credentials != taken.credentials {
             taken.ends = true;
             break;
         }
-        let part = segment.length.min(most - taken.bytes);
+        let within = if at == 0 { start.within } else { 0 };
+        let part = (segment.length - within).min(most - taken.bytes);
         taken.bytes += part;
         taken.ends |= !segment.rights.is_empty();
         if taken.ends || taken.bytes == most {
@@ -129,6 +168,9 @@ impl Sockets {
             None if tells => Some(self.caller(cx)),
             given => given,
         };
+        if self.socket(target)?.stamps.is_some() {
+            segment.stamp = cx.transport.realtime();
+        }
         if !self.socket(own)?.has_connections() {
             segment.from = self.socket(own)?.name.clone();
         }
@@ -185,6 +227,7 @@ impl Sockets {
             return Direct::Ordinary;
         };
         let plain = socket.is_stream() && socket.is_connected() && socket.error == 0;
+        let plain = plain && socket.peek_from.is_none();
         let Some(first) = socket.queue.segments.front() else {
             return match plain && socket.limits.receive == 0 {
                 true if socket.reads => Direct::Wait(key(index, READABLE)),

@@ -554,14 +554,20 @@ fn receive_message(file: &OpenFile, address: u64, flags: u64) -> Result<u64> {
     came.receive(file, &mut vector, flags, named, rooms)?;
     let mut bits = came.words[1] & (msg::TRUNC | msg::CTRUNC | msg::EOR) | flags & CMSG_CLOEXEC;
     let mut used = 0;
+    if came.has(with::STAMP) && control != 0 {
+        let (kind, data) = stamp_of(file)?;
+        let (count, cut) = put_control(header.control, control, SOL_SOCKET, kind, &data)?;
+        used += count;
+        bits |= if cut { msg::CTRUNC } else { 0 };
+    }
     if came.has(with::CREDENTIALS) {
         let mut data = [0; CREDENTIALS];
         data[..4].copy_from_slice(&number_inside(came.words[3] as u32).to_ne_bytes());
         let [uid, gid] = [came.words[2] as u32, (came.words[2] >> 32) as u32];
         data[4..8].copy_from_slice(&user_space::user(uid).to_ne_bytes());
         data[8..].copy_from_slice(&user_space::group(gid).to_ne_bytes());
-        let (count, cut) =
-            put_control(header.control, control, SOL_SOCKET, SCM_CREDENTIALS, &data)?;
+        let place = header.control.wrapping_add(used);
+        let (count, cut) = put_control(place, control - used, SOL_SOCKET, SCM_CREDENTIALS, &data)?;
         used += count;
         bits |= if cut { msg::CTRUNC } else { 0 };
     }
@@ -586,6 +592,22 @@ fn receive_message(file: &OpenFile, address: u64, flags: u64) -> Result<u64> {
     user::write(address.wrapping_add(40), &used)?;
     user::write(address.wrapping_add(48), &(bits as u32))?;
     Ok(came.words[0])
+}
+
+/// When what a local socket has received last was sent: SCM_TIMESTAMP or SCM_TIMESTAMPNS.
+fn stamp_of(file: &OpenFile) -> Result<(i32, [u8; 16])> {
+    const SCM_TIMESTAMP: i32 = 29;
+    const SCM_TIMESTAMPNS: i32 = 35;
+    let words = Request::new(&[local::GET_OPTION, local::LAST_STAMP]).call(file.slot())?;
+    let (stamp, in_ns) = (words[1], words[2] != 0);
+    let (kind, part) = match in_ns {
+        true => (SCM_TIMESTAMPNS, 1),
+        false => (SCM_TIMESTAMP, 1000),
+    };
+    let mut data = [0; 16];
+    data[..8].copy_from_slice(&(stamp / time::SECOND).to_ne_bytes());
+    data[8..].copy_from_slice(&(stamp % time::SECOND / part).to_ne_bytes());
+    Ok((kind, data))
 }
 
 /// Descriptors for portals, as bytes of a control message; whether some were lost.

@@ -16,11 +16,22 @@ const LINGER: u64 = 13;
 const PEERCRED: u64 = 17;
 const RCVTIMEO: u64 = 20;
 const SNDTIMEO: u64 = 21;
-/// SO_DEBUG, SO_NO_CHECK, SO_BSDCOMPAT, SO_TIMESTAMP, SO_TIMESTAMPNS: a local socket has them off, and can be told so.
-const OFF: [u64; 5] = [1, 11, 14, 29, 35];
 /// The same with a `time_t` of 64 bits, which it has here anyway.
 const RCVTIMEO_NEW: u64 = 66;
 const SNDTIMEO_NEW: u64 = 67;
+const TIMESTAMP: u64 = 29;
+const TIMESTAMPNS: u64 = 35;
+const TIMESTAMP_NEW: u64 = 63;
+const TIMESTAMPNS_NEW: u64 = 64;
+
+/// The number that the manager of local sockets knows.
+fn known_locally(number: u64) -> u64 {
+    match known(number) {
+        TIMESTAMP_NEW => TIMESTAMP,
+        TIMESTAMPNS_NEW => TIMESTAMPNS,
+        number => number,
+    }
+}
 
 /// The number that the manager knows.
 fn known(number: u64) -> u64 {
@@ -42,7 +53,7 @@ fn internet_option(f: &Frame) -> (u64, u64) {
 
 pub fn getsockopt(f: &mut Frame) -> Result<u64> {
     let file = socket_of(f.arg(0))?;
-    let (level, number) = (f.arg(1) as u32, known(f.arg(2) & 0xffff_ffff));
+    let (level, number) = (f.arg(1) as u32, known_locally(f.arg(2) & 0xffff_ffff));
     if is_internet(&file) {
         let option = internet_option(f);
         return internet::get_option(&file, option, f.arg(3), f.arg(4)).map(|()| 0);
@@ -57,8 +68,12 @@ pub fn getsockopt(f: &mut Frame) -> Result<u64> {
     let mut bytes = [0; 16];
     let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
     let count = match number {
-        // It never lingers.
-        LINGER => 8,
+        LINGER => {
+            let words = Request::new(&[local::GET_OPTION, number]).call(file.slot())?;
+            put(0, &(words[1] as u32).to_ne_bytes());
+            put(4, &(words[2] as u32).to_ne_bytes());
+            8
+        }
         RCVTIMEO | SNDTIMEO => {
             let ns = option(&file, number)?;
             put(0, &(ns / 1_000_000_000).to_ne_bytes());
@@ -72,7 +87,6 @@ pub fn getsockopt(f: &mut Frame) -> Result<u64> {
             put(8, &user_space::group((words[2] >> 32) as u32).to_ne_bytes());
             12
         }
-        number if OFF.contains(&number) => 4,
         number => {
             put(0, &(option(&file, number)? as u32).to_ne_bytes());
             4
@@ -90,7 +104,7 @@ pub fn setsockopt(f: &mut Frame) -> Result<u64> {
         return Err(EINVAL);
     }
     let file = socket_of(f.arg(0))?;
-    let (level, number) = (f.arg(1) as u32, known(f.arg(2) & 0xffff_ffff));
+    let (level, number) = (f.arg(1) as u32, known_locally(f.arg(2) & 0xffff_ffff));
     if is_internet(&file) {
         let option = internet_option(f);
         return internet::set_option(&file, option, address, length).map(|()| 0);
@@ -101,17 +115,19 @@ pub fn setsockopt(f: &mut Frame) -> Result<u64> {
     if length < 4 {
         return Err(EINVAL);
     }
+    let mut further = 0;
     let value = match number {
         LINGER if length < 8 => return Err(EINVAL),
-        LINGER => return user::range(address, 8).map(|_| 0),
+        LINGER => {
+            let [on, seconds] = user::read::<[u32; 2]>(address)?;
+            further = seconds.into();
+            u64::from(on != 0)
+        }
         RCVTIMEO | SNDTIMEO if length < 16 => return Err(EINVAL),
         RCVTIMEO | SNDTIMEO => timeout(user::read(address)?)?,
-        number => match user::read::<i32>(address)?.max(0) as u64 {
-            0 if OFF.contains(&number) => return Ok(0),
-            value => value,
-        },
+        _ => user::read::<u32>(address)?.into(),
     };
-    Request::new(&[local::SET_OPTION, number, value])
+    Request::new(&[local::SET_OPTION, number, value, further])
         .call(file.slot())
         .map(|_| 0)
 }
