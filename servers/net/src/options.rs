@@ -8,7 +8,7 @@ use crate::socket::{State, FILTER};
 use crate::stamps::{self, Stamps};
 use cairn_idl::capability;
 use cairn_idl::errno::*;
-use cairn_idl::net::{with, NETLINK, PACKET, STREAM};
+use cairn_idl::net::{with, NETLINK, PACKET, RAW, STREAM};
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::{Context, Failure};
 use cairn_rt::channel::Reply;
@@ -36,6 +36,10 @@ pub struct Options {
     pub stamps: Stamps,
     pub priority: u32,
     pub mark: u32,
+    /// SO_BUSY_POLL, SO_MAX_PACING_RATE, SO_INCOMING_CPU: remembered only.
+    pub busy_poll: u32,
+    pub pacing: u32,
+    pub incoming_cpu: u32,
     /// SO_LINGER: seconds.
     pub linger: Option<u32>,
     pub send_buffer: u32,
@@ -77,6 +81,10 @@ pub struct Options {
     /// How many SYN,ACKs are repeated before one without text is accepted.
     pub defer: u32,
     pub user_timeout: u32,
+    /// TCP_INQ
+    pub tells_unread: bool,
+    /// TCP_WINDOW_CLAMP: so much is announced at most; 0: whatever there is.
+    pub window_clamp: u32,
     pub not_sent_low: u32,
     pub algorithm: Algorithm,
 }
@@ -85,7 +93,7 @@ impl Options {
     pub fn new(kind: u64) -> Options {
         let stream = kind == STREAM;
         Options {
-            reuse: false,
+            reuse: kind == RAW,
             share: false,
             keep_alive: false,
             broadcast: false,
@@ -94,6 +102,9 @@ impl Options {
             stamps: Stamps::default(),
             priority: 0,
             mark: 0,
+            busy_poll: 0,
+            pacing: u32::MAX,
+            incoming_cpu: u32::MAX,
             linger: None,
             send_buffer: if stream { STREAM_SEND } else { DATAGRAM_BUFFER },
             receive_buffer: if stream {
@@ -129,7 +140,9 @@ impl Options {
             linger2: 60,
             defer: 0,
             user_timeout: 0,
-            not_sent_low: u32::MAX,
+            tells_unread: false,
+            window_clamp: 0,
+            not_sent_low: 0,
             algorithm: Algorithm::Cubic,
         }
     }
@@ -195,17 +208,38 @@ mod so {
     pub const MARK: u32 = 36;
     pub const PROTOCOL: u32 = 38;
     pub const DOMAIN: u32 = 39;
+    pub const BSDCOMPAT: u32 = 14;
+    pub const PASSSEC: u32 = 34;
     pub const RXQ_OVFL: u32 = 40;
+    pub const WIFI_STATUS: u32 = 41;
+    pub const PEEK_OFF: u32 = 42;
+    pub const NOFCS: u32 = 43;
+    pub const SELECT_ERR_QUEUE: u32 = 45;
     pub const BUSY_POLL: u32 = 46;
+    pub const MAX_PACING_RATE: u32 = 47;
+    pub const BPF_EXTENSIONS: u32 = 48;
     pub const INCOMING_CPU: u32 = 49;
+    pub const BINDTOIFINDEX: u32 = 62;
 }
 
 const RECVERR: u32 = 11;
 const RECVERR_V6: u32 = 25;
 
+/// How many offsets beyond the packet Linux's filters know.
+const BPF_EXTENSIONS: u64 = 64;
+/// Half of what a connection's receive buffer grows to at most on Linux.
+const RECEIVE_LOW_MAX: u32 = 1_808_768;
+
 /// Switches that are remembered.
-const SWITCHES: u64 =
-    1 << so::DEBUG | 1 << so::DONTROUTE | 1 << so::NO_CHECK | 1 << so::PASSCRED | 1 << so::RXQ_OVFL;
+const SWITCHES: u64 = 1 << so::DEBUG
+    | 1 << so::DONTROUTE
+    | 1 << so::NO_CHECK
+    | 1 << so::PASSCRED
+    | 1 << so::PASSSEC
+    | 1 << so::RXQ_OVFL
+    | 1 << so::WIFI_STATUS
+    | 1 << so::NOFCS
+    | 1 << so::SELECT_ERR_QUEUE;
 
 /// Options of IP that are switches: RECVOPTS, PKTINFO, RECVERR, RECVTTL, RECVTOS, FREEBIND, TRANSPARENT, BIND_ADDRESS_NO_PORT …
 const IP_SWITCHES: u64 = 1 << 3
@@ -344,6 +378,7 @@ impl Net {
             TCP if self.socket(index)?.is_stream() => {
                 [u64::from(self.get_tcp_option(index, number)?), 0]
             }
+            RAW_LEVEL if !self.socket(index)?.is_raw() => return fail(EOPNOTSUPP),
             RAW_LEVEL | ICMP_V6 if self.socket(index)?.is_raw() => {
                 [u64::from(self.get_filter(index, level, number)?), 0]
             }
@@ -385,8 +420,8 @@ impl Net {
             so::BROADCAST => options.broadcast as u64,
             so::KEEPALIVE => options.keep_alive as u64,
             so::OOBINLINE => options.inline as u64,
-            so::SNDBUF | so::SNDBUFFORCE => u64::from(options.send_buffer),
-            so::RCVBUF | so::RCVBUFFORCE => u64::from(options.receive_buffer),
+            so::SNDBUF => u64::from(options.send_buffer),
+            so::RCVBUF => u64::from(options.receive_buffer),
             so::PRIORITY => u64::from(options.priority),
             so::MARK => u64::from(options.mark),
             so::RCVLOWAT => u64::from(options.receive_low),
@@ -397,8 +432,13 @@ impl Net {
             }
             so::RCVTIMEO => socket.limits.receive,
             so::SNDTIMEO => socket.limits.send,
-            so::BUSY_POLL => 0,
-            so::INCOMING_CPU => 0,
+            so::BUSY_POLL => u64::from(options.busy_poll),
+            so::MAX_PACING_RATE => u64::from(options.pacing),
+            so::INCOMING_CPU => u64::from(options.incoming_cpu),
+            so::BINDTOIFINDEX => u64::from(options.device),
+            so::BSDCOMPAT => 0,
+            so::BPF_EXTENSIONS => BPF_EXTENSIONS,
+            so::PEEK_OFF if socket.is_stream() || socket.is_raw() => return fail(EOPNOTSUPP),
             number if number < 64 && SWITCHES >> number & 1 != 0 => options.switches >> number & 1,
             _ => return fail(ENOPROTOOPT),
         };
@@ -422,6 +462,9 @@ impl Net {
 
     fn get_ip_option(&mut self, cx: &mut Context, index: u32, number: u32) -> Answer<u32> {
         let socket = self.socket(index)?;
+        if socket.is_raw() && !socket.is_v4() {
+            return fail(ENOPROTOOPT);
+        }
         let options = &socket.options;
         Ok(match number {
             1 => u32::from(options.tos),
@@ -497,7 +540,7 @@ impl Net {
             7 => options.syn_count,
             8 => options.linger2 as u32,
             9 => defer_seconds(options.defer),
-            10 => 0,
+            10 => options.window_clamp,
             11 => {
                 let listens = socket.listener().is_some();
                 let info = stream.map(|stream| stream.block.info());
@@ -515,10 +558,7 @@ impl Net {
             23 | 30 => 0,
             24 => 0,
             25 => options.not_sent_low,
-            36 => match stream {
-                Some(stream) => stream.block.unread(),
-                None => 0,
-            },
+            36 => options.tells_unread as u32,
             _ => return fail(ENOPROTOOPT),
         })
     }
@@ -593,7 +633,7 @@ impl Net {
             return self.set_stamps(index, number, value as u32);
         }
         let socket = self.socket_mut(index)?;
-        let stream = socket.is_stream();
+        let (stream, is_raw) = (socket.is_stream(), socket.is_raw());
         let options = &mut socket.options;
         match number {
             so::TYPE | so::DOMAIN | so::PROTOCOL | so::ERROR | so::ACCEPTCONN | so::SNDLOWAT => {
@@ -612,12 +652,25 @@ impl Net {
             }
             so::PRIORITY => options.priority = value as u32,
             so::MARK => options.mark = value as u32,
-            so::RCVLOWAT => options.receive_low = (value as u32).max(1),
+            so::RCVLOWAT => {
+                let low = match value as u32 as i32 {
+                    ..0 => i32::MAX as u32,
+                    low => low.max(1) as u32,
+                };
+                options.receive_low = match stream {
+                    true => low.min(RECEIVE_LOW_MAX),
+                    false => low,
+                };
+            }
             so::LINGER => options.linger = on.then_some(further as u32),
             so::KEEPALIVE => options.keep_alive = on,
             so::RCVTIMEO => socket.limits.receive = value,
             so::SNDTIMEO => socket.limits.send = value,
-            so::BUSY_POLL | so::INCOMING_CPU => {}
+            so::BUSY_POLL => options.busy_poll = within(value as u32 as i32, 0, i32::MAX)?,
+            so::MAX_PACING_RATE => options.pacing = value as u32,
+            so::INCOMING_CPU => options.incoming_cpu = value as u32,
+            so::BSDCOMPAT => {}
+            so::PEEK_OFF if stream || is_raw => return fail(EOPNOTSUPP),
             number if number < 64 && SWITCHES >> number & 1 != 0 => {
                 options.switches = options.switches & !(1 << number) | u64::from(on) << number;
             }
@@ -655,9 +708,15 @@ impl Net {
 
     fn set_ip_option(&mut self, index: u32, number: u32, value: i32) -> Answer<()> {
         let socket = self.socket_mut(index)?;
-        let stream = socket.is_stream();
+        let (stream, is_raw) = (socket.is_stream(), socket.is_raw());
+        if is_raw && !socket.is_v4() {
+            return fail(ENOPROTOOPT);
+        }
         let options = &mut socket.options;
         match number {
+            // The header is for raw sockets to write.
+            3 if !is_raw => return fail(ENOPROTOOPT),
+            33 if stream => return fail(EINVAL),
             1 => options.tos = without_ecn(value as u8, stream),
             2 if value == -1 => options.ttl = 64,
             2 => options.ttl = within(value, 1, 255)? as u8,
@@ -683,6 +742,7 @@ impl Net {
             return fail(ENOPROTOOPT);
         }
         let (bound, stream) = (socket.local.port != 0, socket.is_stream());
+        let is_raw = socket.is_raw();
         if number == 17 {
             return match stream {
                 true => fail(ENOPROTOOPT),
@@ -691,7 +751,8 @@ impl Net {
         }
         let options = &mut socket.options;
         match number {
-            26 if bound => return fail(EINVAL),
+            26 if bound || is_raw => return fail(EINVAL),
+            18 if stream => return fail(ENOPROTOOPT),
             26 => options.only_v6 = value != 0,
             16 if value == -1 => options.hops = 64,
             16 => options.hops = within(value, 0, 255)? as u8,
@@ -770,6 +831,7 @@ impl Net {
         }
         let socket = self.socket_mut(index)?;
         let listens = socket.listener().is_some();
+        let closed = !listens && !matches!(socket.state, State::Stream(_));
         let options = &mut socket.options;
         match number {
             1 => options.no_delay = value != 0,
@@ -804,7 +866,10 @@ impl Net {
             23 => return fail(EOPNOTSUPP),
             30 => return fail(EOPNOTSUPP),
             25 => options.not_sent_low = value as u32,
-            36 => {}
+            36 => options.tells_unread = within(value, 0, 1)? != 0,
+            10 if value == 0 && !closed => return fail(EINVAL),
+            10 if value == 0 => options.window_clamp = 0,
+            10 => options.window_clamp = (value as u32).max(LEAST_RECEIVE as u32 / 2),
             _ => return fail(ENOPROTOOPT),
         }
         self.apply_options(cx, index);

@@ -719,7 +719,20 @@ impl Net {
         if !peek {
             self.stream_took(cx, index, found);
         }
-        Ok(Reply::result((before + found) as i64))
+        let count = (before + found) as u64;
+        if self.socket(index)?.options.tells_unread && flags & with::CONTROL != 0 {
+            let left = self
+                .streams
+                .get(at)
+                .map_or(0, |stream| stream.block.unread());
+            let ended = left == 0 && matches!(self.stream_available(index, 1, false), Ok(0));
+            return Ok(Reply::new(&[
+                count,
+                with::UNREAD,
+                u64::from(left) + u64::from(ended),
+            ]));
+        }
+        Ok(Reply::result(count as i64))
     }
 
     fn give_datagram(

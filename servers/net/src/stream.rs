@@ -114,6 +114,12 @@ impl Stream {
             true => options.receive_buffer,
             false => 0,
         };
+        if options.window_clamp != 0 {
+            self.receive_limit = match self.receive_limit {
+                0 => options.window_clamp,
+                limit => limit.min(options.window_clamp),
+            };
+        }
     }
 
     /// Most bytes that the send ring may hold.

@@ -422,6 +422,9 @@ pub(super) fn receive_message(
             false => put(IPV6, IPV6_RECVERR, &data[..EXTENDED + length])?,
         }
     }
+    if words[1] & with::UNREAD != 0 {
+        put(TCP as i32, TCP_INQ, &(words[2] as u32).to_ne_bytes())?;
+    }
     if words[1] & with::AUXDATA != 0 {
         // `struct tpacket_auxdata`, whose tags of virtual networks there are none of.
         let mut data = [0; 20];
@@ -483,6 +486,8 @@ const SO_RCVTIMEO: u64 = 20;
 const SO_SNDTIMEO: u64 = 21;
 const SO_BINDTODEVICE: u64 = 25;
 const TCP: u64 = 6;
+/// TCP_CM_INQ, which has the option's number.
+const TCP_INQ: i32 = 36;
 const TCP_CONGESTION: u64 = 13;
 const ICMP_V6: u64 = 58;
 const ICMP6_FILTER: u64 = 1;
