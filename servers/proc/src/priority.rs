@@ -85,7 +85,7 @@ impl<S: System> Manager<S> {
         Ok((owner, at))
     }
 
-    /// The live processes that `which` and `who` of getpriority(2) mean.
+    /// The live processes of the group or user that `which` and `who` of getpriority(2) mean.
     fn meant(&self, slot: Slot, which: u64, who: u64) -> Result<Vec<Slot>, Errno> {
         let mut alive: Vec<Slot> = Vec::new();
         let mut take = |target: Slot| -> Result<(), Errno> {
@@ -96,8 +96,6 @@ impl<S: System> Manager<S> {
             Ok(())
         };
         match which {
-            0 if who == 0 => take(slot)?,
-            0 => take(self.numbers.get(who).owner)?,
             1 => {
                 let group = match who {
                     0 => self.processes[slot].group,
@@ -128,34 +126,50 @@ impl<S: System> Manager<S> {
         }
     }
 
+    /// The threads that they mean: one, or all of the processes.
+    fn threads_meant(&self, message: &Received, slot: Slot) -> Result<Vec<(Slot, usize)>, Errno> {
+        let [_, which, who, ..] = message.words;
+        let mut found = Vec::new();
+        if which == 0 {
+            found.try_reserve(1).map_err(|_| ENOMEM)?;
+            found.push(self.thread_meant(slot, message.token as u32, who)?);
+            return Ok(found);
+        }
+        for target in self.meant(slot, which, who)? {
+            let count = self.processes[target].threads.len();
+            found.try_reserve(count).map_err(|_| ENOMEM)?;
+            found.extend((0..count).map(|at| (target, at)));
+        }
+        Ok(found)
+    }
+
     /// GETPRIORITY: the best of all meant.
-    pub(crate) fn getpriority(&mut self, slot: Slot, words: &[u64; 8]) -> Result<Outcome, Errno> {
+    pub(crate) fn getpriority(&mut self, message: &Received, slot: Slot) -> Result<Outcome, Errno> {
         let best = self
-            .meant(slot, words[1], words[2])?
+            .threads_meant(message, slot)?
             .iter()
-            .map(|s| 20 - self.processes[*s].scheduling.nice)
+            .map(|(target, at)| 20 - self.processes[*target].threads[*at].scheduling.nice)
             .max();
         best.map_or(Err(ESRCH), |best| done(best as i64))
     }
 
     /// SETPRIORITY
-    pub(crate) fn setpriority(&mut self, slot: Slot, words: &[u64; 8]) -> Result<Outcome, Errno> {
-        let nice = (words[3] as i32).clamp(-20, 19);
+    pub(crate) fn setpriority(&mut self, message: &Received, slot: Slot) -> Result<Outcome, Errno> {
+        let nice = (message.words[3] as i32).clamp(-20, 19);
         let mut result = Ok(Outcome::result(0));
-        for target in self.meant(slot, words[1], words[2])? {
+        for (target, at) in self.threads_meant(message, slot)? {
+            let before = self.processes[target].threads[at].scheduling.nice;
             if let Err(errno) = self.may_schedule(slot, target) {
                 result = Err(errno);
-            } else if nice < self.processes[target].scheduling.nice
-                && !self.processes[slot].creds.has(SYS_NICE)
-            {
+            } else if nice < before && !self.processes[slot].creds.has(SYS_NICE) {
                 result = Err(EACCES);
             } else {
                 let process = &mut self.processes[target];
-                process.scheduling.nice = nice;
-                for thread in process.threads.iter_mut() {
-                    thread.scheduling.nice = nice;
+                process.threads[at].scheduling.nice = nice;
+                if process.threads[at].tid == process.pid {
+                    process.scheduling.nice = nice;
                 }
-                self.apply(target);
+                self.apply_thread(target, at);
             }
         }
         result
