@@ -307,6 +307,48 @@ static void *reads_clocks(void *argument) {
     read_clocks("thread");
     return argument;
 }
+/* Processor time of others: a thread that works, one that has ended, a child that works and one that is no more. */
+static volatile int works = 1;
+static void *work(void *argument) {
+    while (works) {
+    }
+    return argument;
+}
+static const char *advances(clockid_t clock) {
+    struct timespec first, then, resolution;
+    if (clock_getres(clock, &resolution) != 0 || clock_gettime(clock, &first) != 0) {
+        return strerror(errno);
+    }
+    for (int i = 0; i < 500; i++) {
+        rest(10);
+        clock_gettime(clock, &then);
+        if (then.tv_sec > first.tv_sec || then.tv_nsec > first.tv_nsec) {
+            return "goes on";
+        }
+    }
+    return "stands";
+}
+static void others_clocks(void) {
+    pthread_t thread;
+    clockid_t clock;
+    pthread_create(&thread, NULL, work, NULL);
+    printf("clock of a thread: %d", pthread_getcpuclockid(thread, &clock));
+    printf(" %s", advances(clock));
+    works = 0;
+    pthread_join(thread, NULL);
+    printf(", ended: %s\n", advances(clock));
+    pid_t child = fork();
+    if (child == 0) {
+        works = 1;
+        work(NULL);
+    }
+    printf("of a child: %d", clock_getcpuclockid(child, &clock));
+    printf(" %s", advances(clock));
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    printf(", gone: %s %d\n", advances(clock), clock_getcpuclockid(child, &clock) == ESRCH);
+}
+
 static void clocks(void) {
     pthread_t thread;
     read_clocks("main");
@@ -317,6 +359,7 @@ static void clocks(void) {
 int main(void) {
     setvbuf(stdout, NULL, _IONBF, 0);
     clocks();
+    others_clocks();
     overruns();
     together();
     shortest();

@@ -269,6 +269,7 @@ impl<S: System> Manager<S> {
             SETPGID => (words[1], words[2]) = (named(words[1]), named(words[2])),
             // (The third kind is users.)
             GETPRIORITY | SETPRIORITY if words[1] < 2 => words[2] = named(words[2]),
+            RUSAGE => words[2] = named(words[2]),
             SETSCHEDULER => words[3] = named(words[3]),
             PRLIMIT => words[2] = named(words[2]),
             TIMER if words[1] == TimerOp::Create.word() => {

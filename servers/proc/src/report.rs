@@ -117,6 +117,15 @@ impl<S: System> Manager<S> {
                 let cpu = info.map_or(own, |words| words[0]);
                 (cpu, 0, Faults::default())
             }
+            // Another thread of the process.
+            2 => {
+                let of = self.thread_of(message.words[2]);
+                let (_, at) = of.filter(|of| of.0 == slot).ok_or(ESRCH)?;
+                let process = &self.processes[slot];
+                let (domain, id) = (process.domain, process.threads[at].id);
+                let info = self.system.control(domain, id, thread::INFO, [0; 3]);
+                (info.map_or(0, |words| words[0]), 0, Faults::default())
+            }
             -1 => {
                 let process = &self.processes[slot];
                 let pages = process.child_peak_pages;

@@ -33,8 +33,29 @@ fn read_clock(clock: u32) -> Result<u64> {
         1 | 4 | 6 | 7 | 9 => Ok(time::now()),
         PROCESS => usage(0).map(|w| w[1] + w[2]),
         THREAD => usage(1).map(|w| w[1] + w[2]),
-        _ => read_clock(own_clock(clock)?),
+        _ => match own_clock(clock) {
+            Ok(own) => read_clock(own),
+            Err(_) => others_clock(clock),
+        },
     }
+}
+
+/// The processor time of another thread of the caller's process, or of another process.
+#[cold]
+fn others_clock(clock: u32) -> Result<u64> {
+    const OF_THREAD: u64 = 2;
+    let (id, of_thread) = (u64::from(!(clock as i32 >> 3) as u32), clock & 4 != 0);
+    if clock as i32 >= 0 || clock & 3 == 3 {
+        return Err(EINVAL);
+    }
+    if of_thread {
+        let words = Request::new(&[proc::RUSAGE, OF_THREAD, id]).call(linux_slot::PROC);
+        return words.map(|words| words[1]).map_err(|_| EINVAL);
+    }
+    let mut bytes = [0; proc::Status::BYTES];
+    let status = Request::new(&[proc::STATUS, id]).input(&mut bytes);
+    status.call(linux_slot::PROC).map_err(|_| EINVAL)?;
+    Ok(proc::Status::from_bytes(&bytes).cpu)
 }
 
 /// The CPU-time clock that pthread_getcpuclockid and clock_getcpuclockid name: `!id << 3`, 4 for a thread's, and 0 to 2 for what is counted. The caller's own ones only.
@@ -58,7 +79,7 @@ pub fn clock_gettime(f: &mut Frame) -> Result<u64> {
 pub fn clock_getres(f: &mut Frame) -> Result<u64> {
     let clock = f.arg(0) as u32;
     if clock > 11 || clock == 10 {
-        own_clock(clock)?;
+        own_clock(clock).or_else(|_| others_clock(clock).map(|_| PROCESS))?;
     }
     if f.arg(1) != 0 {
         time::write_timespec(f.arg(1), 1)?;
