@@ -315,7 +315,7 @@ impl<S: Server> Core<S> {
         };
         let target = (base as i64)
             .checked_add(offset as i64)
-            .ok_or(Failure::Errno(EOVERFLOW))?;
+            .ok_or(Failure::Errno(EINVAL))?;
         if target < 0 {
             return fail(EINVAL);
         }

@@ -6,7 +6,7 @@
 //! **The position** is the server's, which handles share by fork. While nobody else can have the handle it may be *held* here: then the server's does not count. It is given back before anything needs it there: a write, a fork.
 
 use crate::descriptors::OpenFile;
-use crate::errno::{Result, EINVAL, EOVERFLOW};
+use crate::errno::{Result, EINVAL};
 use crate::machine::area::{process, timestamp};
 use crate::machine::frames::{copy, Copied};
 use crate::machine::gate;
@@ -311,7 +311,7 @@ pub fn seek(file: &OpenFile, offset: u64, whence: u64) -> Option<Result<u64>> {
         }
         let base = if whence == 0 { 0 } else { position as i64 };
         let target = match base.checked_add(offset as i64) {
-            None => return Some(Err(EOVERFLOW)),
+            None => return Some(Err(EINVAL)),
             Some(target) if target < 0 => return Some(Err(EINVAL)),
             Some(target) => target as u64,
         };

@@ -671,7 +671,7 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
         let dir = handle.node;
         self.load_fresh(dir)?;
         if self.node(dir)?.links == 0 {
-            return Ok(position);
+            return fail(ENOENT);
         }
         self.touch_accessed(cx, dir);
         loop {

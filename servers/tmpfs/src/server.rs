@@ -816,7 +816,7 @@ impl<M: Memory> Server for Tmpfs<M> {
             return fail(ENOTDIR);
         };
         if inode.names == 0 {
-            return Ok(position);
+            return fail(ENOENT);
         }
         if position == 0 {
             if !into.add(inode.ino, 1, s::IFDIR, b".") {

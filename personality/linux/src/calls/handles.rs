@@ -78,7 +78,7 @@ pub fn name_to_handle_at(f: &mut Frame) -> Result<u64> {
 }
 
 /// The number of the mount that a file lies in.
-fn mount_of(file: &OpenFile) -> usize {
+pub fn mount_of(file: &OpenFile) -> usize {
     let number = |path: &[u8]| process().state().prefixes.number(path);
     let found = path_of(file).ok().and_then(|path| number(&path));
     FIRST_MOUNT + found.unwrap_or(0)

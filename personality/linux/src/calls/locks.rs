@@ -22,10 +22,14 @@ pub fn fcntl(file: &OpenFile, command: u64, address: u64) -> Result<u64> {
     if file.object.is_some() {
         return Err(EINVAL);
     }
-    let [kinds, start, length, _pid] = user::read::<[u64; 4]>(address)?;
+    let [kinds, start, length, pid] = user::read::<[u64; 4]>(address)?;
     let (kind, whence) = (kinds & 0xffff, kinds >> 16 & 0xffff);
     // (Whether nothing is locked is no question.)
     if kind > UNLOCK || kind == UNLOCK && command == GETLK {
+        return Err(EINVAL);
+    }
+    // A lock of the open file is no process's.
+    if command >= OFD_FIRST && pid as u32 != 0 {
         return Err(EINVAL);
     }
     let base = match whence {
@@ -46,6 +50,7 @@ pub fn fcntl(file: &OpenFile, command: u64, address: u64) -> Result<u64> {
     if first < 0 {
         return Err(EINVAL);
     }
+    first.checked_add((length - 1).max(0)).ok_or(EOVERFLOW)?;
     let (command, owner) = if command >= OFD_FIRST {
         (command - OFD_FIRST + GETLK, 0)
     } else {

@@ -192,6 +192,9 @@ fn link_names(old: (i32, u64), new: (i32, u64), flags: u64) -> Result<u64> {
 
 /// linkat with AT_EMPTY_PATH: a name for an open file, through its `/dev/fd` name.
 fn link_open_file(fd: i32, new: (i32, &[u8])) -> Result<u64> {
+    if fd != AT_FDCWD {
+        super::io::file(fd as u32 as u64)?;
+    }
     let mut line = crate::text::Line::new();
     line.text("/proc/self/fd/").signed(fd as i64);
     two(

@@ -1,7 +1,7 @@
 //! stat and its relatives, statfs.
 
-use super::ids;
 use super::io::file;
+use super::{handles, ids};
 use crate::descriptors::OpenFile;
 use crate::errno::{check, Result, EBADF, EINVAL, ENOENT};
 use crate::machine::area::{process, Frame};
@@ -220,6 +220,23 @@ pub fn newfstatat(f: &mut Frame) -> Result<u64> {
 }
 
 /// `struct statx` (256 bytes) from `struct stat`: basic statistics, and the birth time if it is there ([`fs::STAT_BIRTH`]).
+/// The number of the mount in which a file lies, if it has a name.
+#[cold]
+fn mount_number(dirfd: i32, name: Option<u64>, follow: bool, empty: bool) -> Option<u64> {
+    let found = match name {
+        Some(name) => handles::named(dirfd, name, follow, empty).ok()?,
+        None => file(dirfd as u32 as u64).ok()?,
+    };
+    match found.object {
+        Some(_) => None,
+        None => Some(handles::mount_of(&found) as u64),
+    }
+}
+
+/// STATX_MNT_ID, and where it stands.
+const MOUNT_ID: u32 = 0x1000;
+const MOUNT_ID_AT: usize = 144;
+
 fn statx_bytes(s: &Stat) -> [u8; 256] {
     const BASIC: u32 = 0x7ff;
     let [birth, birth_ns, known] = s.unused;
@@ -269,12 +286,25 @@ pub fn statx(f: &mut Frame) -> Result<u64> {
         0 => 0,
         _ => fs::STAT_BIRTH,
     };
+    let mount = match f.arg(3) & u64::from(MOUNT_ID) {
+        0 => None,
+        _ => {
+            let (follow, empty) = (flags & at::SYMLINK_NOFOLLOW == 0, flags & at::EMPTY_PATH);
+            let name = if f.arg(1) == 0 { None } else { Some(f.arg(1)) };
+            mount_number(dirfd, name, follow, empty != 0)
+        }
+    };
     let mut give = |bytes: &[u8]| {
         let mut stat = Stat::default();
         let target = user::bytes_of_mut(&mut stat);
         let count = bytes.len().min(target.len());
         target[..count].copy_from_slice(&bytes[..count]);
-        user::write_bytes(buffer, &statx_bytes(&stat))
+        let mut bytes = statx_bytes(&stat);
+        if let Some(number) = mount {
+            bytes[1] |= (MOUNT_ID >> 8) as u8;
+            bytes[MOUNT_ID_AT..MOUNT_ID_AT + 8].copy_from_slice(&number.to_le_bytes());
+        }
+        user::write_bytes(buffer, &bytes)
     };
     let mut name = UserString::empty();
     if f.arg(1) != 0 || flags & at::EMPTY_PATH == 0 {
