@@ -80,6 +80,38 @@ static void interrupted_read(int flags) {
     }
 }
 
+/* Signals of exceptions before all others, then by number; also when nothing but a wait takes them. */
+static void order_of_waiting(void) {
+    static const int sent[] = {SIGTERM, SIGHUP, SIGUSR2, SIGSEGV, SIGCHLD, SIGBUS, SIGUSR1, SIGSYS};
+    sigset_t all, old;
+    struct timespec now = {0, 0};
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &old);
+    for (int round = 0; round < 2; round++) {
+        printf("order:");
+        for (unsigned i = 0; i < sizeof sent / sizeof *sent; i++) {
+            union sigval value = {.sival_int = i};
+            round == 0 ? kill(getpid(), sent[i]) : sigqueue(getpid(), sent[i], value);
+        }
+        for (int signal; (signal = sigtimedwait(&all, NULL, &now)) > 0;) {
+            printf(" %d", signal);
+        }
+        puts("");
+    }
+    sigprocmask(SIG_SETMASK, &old, NULL);
+    union sigval none = {.sival_int = 0};
+    int result = sigqueue(-1, SIGUSR1, none);
+    printf("to no process: %d %s\n", result, strerror(errno));
+}
+
+/* What no kernel knows is not told back. */
+static void forgotten_flags(void) {
+    struct sigaction action = {.sa_handler = note, .sa_flags = SA_RESTART | 0x400 | 0x800 | 0x200}, then;
+    sigaction(SIGUSR1, &action, NULL);
+    sigaction(SIGUSR1, NULL, &then);
+    printf("flags %x\n", then.sa_flags & ~0x04000000);
+}
+
 int main(void) {
     setbuf(stdout, NULL);
     catch_with(SIGUSR1, note, 0);
@@ -211,5 +243,7 @@ int main(void) {
     alarm(1);
     result = sigsuspend(&empty);
     printf("sigsuspend: %d %s\n", result, strerror(errno));
+    order_of_waiting();
+    forgotten_flags();
     return 0;
 }

@@ -1,10 +1,10 @@
 //! System calls about signals.
 
 use super::{
-    bit, deliver, frame, rules, Action, AltStack, Info, SIGNALS, SS_AUTODISARM, SS_DISABLE,
+    bit, deliver, frame, rules, sa, Action, AltStack, Info, SIGNALS, SS_AUTODISARM, SS_DISABLE,
     SS_ONSTACK,
 };
-use crate::errno::{Result, EAGAIN, EINVAL, ENOMEM, EPERM, RESTART_NO_HANDLER};
+use crate::errno::{Result, EAGAIN, EINVAL, ENOMEM, EPERM, ESRCH, RESTART_NO_HANDLER};
 use crate::machine::area::{area, process, Frame};
 use crate::machine::gate;
 use crate::machine::request::Request;
@@ -53,7 +53,7 @@ pub fn rt_sigaction(f: &mut Frame) -> Result<u64> {
     if let Some([handler, flags, restorer, mask]) = wish {
         let action = Action {
             handler,
-            flags,
+            flags: flags & sa::KNOWN,
             restorer,
             mask: mask & !rules::UNBLOCKABLE,
         };
@@ -352,8 +352,11 @@ pub fn rt_sigqueueinfo(f: &mut Frame) -> Result<u64> {
     if code >= 0 && f.arg(0) as u32 != process().pid() {
         return Err(EPERM);
     }
-    if f.arg(1) > SIGNALS as u64 || (f.arg(0) as i32) <= 0 {
+    if f.arg(1) > SIGNALS as u64 {
         return Err(EINVAL);
+    }
+    if (f.arg(0) as i32) <= 0 {
+        return Err(ESRCH);
     }
     if is_own(f.arg(0)) && deliver::at_once(f, f.arg(1) as u32, code, value) {
         return Ok(0);

@@ -30,6 +30,9 @@ pub const SIGXFSZ: u32 = 25;
 pub const SIGVTALRM: u32 = 26;
 pub const SIGPROF: u32 = 27;
 
+/// The signals of exceptions: SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, SIGSYS.
+const SYNCHRONOUS: u64 = bit(4) | bit(5) | bit(SIGBUS) | bit(8) | bit(SIGSEGV) | bit(SIGSYS);
+
 /// The bit of a signal in a mask.
 pub const fn bit(signal: u32) -> u64 {
     1 << (signal - 1)
@@ -62,11 +65,22 @@ pub mod sa {
     pub const NOCLDSTOP: u64 = 1;
     pub const NOCLDWAIT: u64 = 2;
     pub const SIGINFO: u64 = 4;
+    pub const EXPOSE_TAGBITS: u64 = 0x800;
     pub const RESTORER: u64 = 0x0400_0000;
     pub const ONSTACK: u64 = 0x0800_0000;
     pub const RESTART: u64 = 0x1000_0000;
     pub const NODEFER: u64 = 0x4000_0000;
     pub const RESETHAND: u64 = 0x8000_0000;
+    /// All others are forgotten, so that programs can see which there are.
+    pub const KNOWN: u64 = NOCLDSTOP
+        | NOCLDWAIT
+        | SIGINFO
+        | EXPOSE_TAGBITS
+        | RESTORER
+        | ONSTACK
+        | RESTART
+        | NODEFER
+        | RESETHAND;
 }
 
 pub mod si {
@@ -139,12 +153,16 @@ impl Queue {
         self.waiting.push_back(info);
     }
 
-    /// The lowest signal among `wanted`, oldest first.
+    /// The lowest signal among `wanted`, oldest first; those of exceptions before all others.
     pub fn take(&mut self, wanted: u64) -> Option<Info> {
         let among = self.bits & wanted;
         if among == 0 {
             return None;
         }
+        let among = match among & SYNCHRONOUS {
+            0 => among,
+            some => some,
+        };
         let signal = among.trailing_zeros() + 1;
         let at = self.waiting.iter().position(|i| i.signal == signal)?;
         let info = self.waiting.remove(at);
