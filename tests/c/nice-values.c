@@ -1,13 +1,21 @@
-/* Nice values belong to threads: getpriority and setpriority of one, of a process's first thread, of a group and of a user; what new threads and children begin with. */
+/* Nice values belong to threads: getpriority and setpriority of one, of a process's first thread and of a group; what new threads and children begin with, also by
+   SCHED_RESET_ON_FORK; the share of a policy; PR_SET_TIMERSLACK. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
+
+#ifndef SCHED_RESET_ON_FORK
+#define SCHED_RESET_ON_FORK 0x40000000
+#endif
 
 static pthread_barrier_t met;
 static int tids[2];
@@ -45,6 +53,55 @@ static void *other(void *argument) {
     return NULL;
 }
 
+/* (By the calls themselves: not every C library makes them.) */
+static long policy(void) { return syscall(SYS_sched_getscheduler, 0); }
+static long set_policy(int policy, int priority) { return syscall(SYS_sched_setscheduler, 0, policy, &priority); }
+
+static void *reset(void *what) {
+    printf("%s: %lx, nice %d\n", (char *)what, policy(), nice_of(PRIO_PROCESS, 0));
+    return NULL;
+}
+
+static void made(void) {
+    pthread_t thread;
+    pthread_create(&thread, NULL, reset, "its thread");
+    pthread_join(thread, NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        reset("its child");
+        _exit(0);
+    }
+    waitpid(child, NULL, 0);
+}
+
+static void resets(void) {
+    printf("SCHED_FIFO, reset: %ld %lx\n", set_policy(SCHED_FIFO | SCHED_RESET_ON_FORK, 3), policy());
+    made();
+    struct timespec share = {7, 7};
+    printf("share %ld: %d\n", syscall(SYS_sched_rr_get_interval, 0, &share), share.tv_sec == 0 && share.tv_nsec == 0);
+    printf("SCHED_RR %ld %lx\n", set_policy(SCHED_RR, 3), policy());
+    made();
+    printf("share %ld: %d\n", syscall(SYS_sched_rr_get_interval, 0, &share), share.tv_sec != 0 || share.tv_nsec != 0);
+    printf("ordinary, reset: %ld", set_policy(SCHED_OTHER | SCHED_RESET_ON_FORK, 0));
+    printf(" %d %lx\n", setpriority(PRIO_PROCESS, 0, -5), policy());
+    made();
+    printf("%ld %d\n", set_policy(SCHED_OTHER, 0), setpriority(PRIO_PROCESS, 0, 0));
+}
+
+static void slack(void) {
+    printf("slack %d", prctl(PR_GET_TIMERSLACK));
+    printf(" %d %d", prctl(PR_SET_TIMERSLACK, 1234), prctl(PR_GET_TIMERSLACK));
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        printf(", its child's %d", prctl(PR_GET_TIMERSLACK));
+        fflush(stdout);
+        _exit(0);
+    }
+    waitpid(child, NULL, 0);
+    puts("");
+}
+
 int main(void) {
     setvbuf(stdout, NULL, _IONBF, 0);
     setpgid(0, 0);
@@ -70,5 +127,8 @@ int main(void) {
     pthread_barrier_wait(&met);
     pthread_join(threads[0], NULL);
     pthread_join(threads[1], NULL);
+    setpriority(PRIO_PROCESS, 0, 0);
+    resets();
+    slack();
     return 0;
 }

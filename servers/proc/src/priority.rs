@@ -17,6 +17,8 @@ const SCHED_FIFO: u32 = 1;
 const SCHED_RR: u32 = 2;
 const SCHED_BATCH: u32 = 3;
 const SCHED_IDLE: u32 = 5;
+/// SCHED_RESET_ON_FORK, beside a policy.
+const RESETS: u32 = 0x4000_0000;
 /// Below all nice values.
 const IDLE: u8 = 40;
 /// The first above all nice values.
@@ -196,18 +198,21 @@ impl<S: System> Manager<S> {
     ) -> Result<Outcome, Errno> {
         let [_, wish, level, pid, ..] = message.words;
         let (target, at) = self.thread_meant(slot, message.token as u32, pid)?;
-        let realtime = match (wish as u32, level) {
+        let resets = wish as u32 & RESETS != 0;
+        let policy = wish as u32 & !RESETS;
+        let realtime = match (policy, level) {
             (SCHED_FIFO | SCHED_RR, 1..=99) => level as u32,
             (0 | SCHED_BATCH | SCHED_IDLE, 0) => 0,
             _ => return Err(EINVAL),
         };
         self.may_schedule(slot, target)?;
-        if realtime != 0 && !self.processes[slot].creds.has(SYS_NICE) {
+        let held = self.processes[target].threads[at].scheduling.resets && !resets;
+        if (realtime != 0 || held) && !self.processes[slot].creds.has(SYS_NICE) {
             return Err(EPERM);
         }
         let scheduling = &mut self.processes[target].threads[at].scheduling;
         let before = core::mem::replace(&mut scheduling.realtime, realtime);
-        scheduling.policy = wish as u32;
+        (scheduling.policy, scheduling.resets) = (policy, resets);
         self.apply_thread(target, at);
         if before != realtime {
             self.prefixes.page().publish_policy();
@@ -224,7 +229,7 @@ impl<S: System> Manager<S> {
         let (target, at) = self.thread_meant(slot, message.token as u32, message.words[1])?;
         let scheduling = self.processes[target].threads[at].scheduling;
         Ok(Outcome::words(&[
-            scheduling.policy as u64,
+            u64::from(scheduling.policy | if scheduling.resets { RESETS } else { 0 }),
             scheduling.realtime as u64,
         ]))
     }
@@ -243,7 +248,7 @@ mod tests {
         let realtime = |realtime| Scheduling {
             policy: SCHED_RR,
             realtime,
-            nice: 0,
+            ..Scheduling::default()
         };
         assert_eq!(of(&nice(0), 0), priority::NORMAL);
         assert!(of(&nice(19), 0) > IDLE);

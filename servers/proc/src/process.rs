@@ -140,6 +140,24 @@ pub struct Scheduling {
     pub nice: i32,
     pub policy: u32,
     pub realtime: u32,
+    /// SCHED_RESET_ON_FORK: what it makes is ordinary.
+    pub resets: bool,
+}
+
+impl Scheduling {
+    /// What a thread or process begins with whose maker has this.
+    pub fn inherited(self) -> Scheduling {
+        let plain = Scheduling::default();
+        match (self.resets, self.realtime) {
+            (false, _) => self,
+            (true, 1..) => plain,
+            (true, 0) => Scheduling {
+                nice: self.nice.max(0),
+                policy: self.policy,
+                ..plain
+            },
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -309,7 +327,7 @@ impl Process {
         Inheritance {
             creds: self.creds,
             dispositions: self.dispositions,
-            scheduling: self.scheduling_of(by),
+            scheduling: self.scheduling_of(by).inherited(),
             limits: self.limits.clone(),
             text: self.text.clone(),
             comm: self.comm,

@@ -31,7 +31,7 @@ impl<S: System> Manager<S> {
         let follows = self.trace_follows(slot, by, event::CLONE);
         let process = &self.processes[slot];
         let domain = process.domain;
-        let scheduling = process.scheduling_of(message.token as u32);
+        let scheduling = process.scheduling_of(message.token as u32).inherited();
         let start = Start {
             rip,
             rsp,

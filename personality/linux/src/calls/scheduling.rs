@@ -100,19 +100,22 @@ pub fn getcpu(f: &mut Frame) -> Result<u64> {
     Ok(0)
 }
 
+/// SCHED_RESET_ON_FORK, beside a policy.
+const RESETS: u64 = 0x4000_0000;
+
 /// `proc` looks for the thread, then at the policy and its priority.
 fn set_policy(pid: u64, policy: u64, priority: u32) -> Result<u64> {
     check_pid(pid)?;
     let words = [
         proc::SETSCHEDULER,
-        policy & 0xffff,
+        policy & (0xffff | RESETS),
         priority as u64,
         pid & 0xffff_ffff,
     ];
     Request::new(&words).call(linux_slot::PROC).map(|_| 0)
 }
 
-/// → policy, priority.
+/// → policy (with SCHED_RESET_ON_FORK), priority.
 fn policy(pid: u64) -> Result<(u64, u32)> {
     check_pid(pid)?;
     let words = [proc::GETSCHEDULER, pid & 0xffff_ffff];
@@ -197,7 +200,7 @@ pub fn sched_setattr(f: &mut Frame) -> Result<u64> {
     }
     let now = policy(pid)?;
     if flags & (KEEP_POLICY | KEEP_PARAMETERS) != 0 {
-        wanted = now.0;
+        wanted = now.0 & !RESETS;
         if flags & KEEP_PARAMETERS != 0 {
             priority = now.1;
         }
@@ -211,7 +214,11 @@ pub fn sched_setattr(f: &mut Frame) -> Result<u64> {
             set_nice(pid, nice).map_err(|error| if error == EACCES { EPERM } else { error })?;
         }
     }
-    set_policy(pid, wanted, priority)
+    let resets = match flags & RESET_ON_FORK {
+        0 => 0,
+        _ => RESETS,
+    };
+    set_policy(pid, wanted | resets, priority)
 }
 
 pub fn sched_getattr(f: &mut Frame) -> Result<u64> {
@@ -221,6 +228,7 @@ pub fn sched_getattr(f: &mut Frame) -> Result<u64> {
         return Err(EINVAL);
     }
     let (policy, priority) = policy(pid)?;
+    let (policy, resets) = (policy & !RESETS, policy & RESETS != 0);
     let nice = match policy {
         0 | 3 => nice_of(pid)?,
         _ => 0,
@@ -228,26 +236,19 @@ pub fn sched_getattr(f: &mut Frame) -> Result<u64> {
     let size = size.min(ALL_ATTRIBUTES);
     let mut words = [0u64; ALL_ATTRIBUTES as usize / 8];
     words[0] = size | policy << 32;
+    words[1] = if resets { RESET_ON_FORK } else { 0 };
     words[2] = nice as u32 as u64 | (priority as u64) << 32;
     user::write_bytes(address, &user::bytes_of(&words)[..size as usize])?;
     Ok(0)
 }
 
-/// Whose nice value is meant: a thread has its process's.
-fn owner(pid: u64) -> u64 {
-    match own_thread(pid & 0xffff_ffff) {
-        Some(_) => 0,
-        None => pid & 0xffff_ffff,
-    }
-}
-
 fn nice_of(pid: u64) -> Result<i32> {
-    let words = Request::new(&[proc::GETPRIORITY, 0, owner(pid)]).call(linux_slot::PROC)?;
+    let words = Request::new(&[proc::GETPRIORITY, 0, pid & 0xffff_ffff]).call(linux_slot::PROC)?;
     Ok(20 - words[0] as i32)
 }
 
 fn set_nice(pid: u64, nice: i32) -> Result<()> {
-    Request::new(&[proc::SETPRIORITY, 0, owner(pid), nice as i64 as u64])
+    Request::new(&[proc::SETPRIORITY, 0, pid & 0xffff_ffff, nice as i64 as u64])
         .call(linux_slot::PROC)
         .map(|_| ())
 }
@@ -270,8 +271,14 @@ pub fn sched_get_priority_min(f: &mut Frame) -> Result<u64> {
 
 pub fn sched_rr_get_interval(f: &mut Frame) -> Result<u64> {
     const QUANTUM: u64 = 10_000_000;
+    const FIFO: u64 = 1;
     exists(f.arg(0))?;
-    crate::time::write_timespec(f.arg(1), QUANTUM)?;
+    // Who is FIFO is not interrupted for his like.
+    let quantum = match policy(f.arg(0)) {
+        Ok((policy, _)) if policy & !RESETS == FIFO => 0,
+        _ => QUANTUM,
+    };
+    crate::time::write_timespec(f.arg(1), quantum)?;
     Ok(0)
 }
 
