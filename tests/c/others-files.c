@@ -226,6 +226,37 @@ static void test_many(void) {
     end(child);
 }
 
+/* kcmp(2): a child's descriptors beside its parent's. */
+static void test_compare(void) {
+    enum { FILE_KIND = 0, MEMORY = 1, FILES = 2 };
+    int shared = open("/tmp", O_RDONLY), fds[2];
+    pipe(fds);
+    pid_t own = getpid(), child = fork();
+    if (child == 0) {
+        int again = open("/tmp", O_RDONLY);
+        dup2(again, 60);
+        dup2(shared, 61);
+        write(fds[1], "", 1);
+        pause();
+        _exit(0);
+    }
+    char byte;
+    read(fds[0], &byte, 1);
+    printf("compare: same %ld", syscall(SYS_kcmp, own, child, FILE_KIND, shared, shared));
+    printf(", by another number %ld", syscall(SYS_kcmp, child, own, FILE_KIND, 61, shared));
+    printf(", both the child's %ld", syscall(SYS_kcmp, child, child, FILE_KIND, 61, shared));
+    printf(", opened again %d", syscall(SYS_kcmp, own, child, FILE_KIND, shared, 60) > 0);
+    printf(", ends of a pipe %d\n", syscall(SYS_kcmp, own, child, FILE_KIND, fds[0], fds[1]) > 0);
+    printf("memory %d, descriptors %d", syscall(SYS_kcmp, own, child, MEMORY, 0, 0) > 0, syscall(SYS_kcmp, own, child, FILES, 0, 0) > 0);
+    printf(", none %s", result(syscall(SYS_kcmp, own, child, FILE_KIND, shared, 99)));
+    printf(", no kind %s\n", result(syscall(SYS_kcmp, own, child, 77, 0, 0)));
+    end(child);
+    printf("with nobody %s\n", result(syscall(SYS_kcmp, own, child, FILE_KIND, shared, shared)));
+    close(shared);
+    close(fds[0]);
+    close(fds[1]);
+}
+
 int main(void) {
     setvbuf(stdout, NULL, _IOLBF, 0);
     umask(022);
@@ -250,6 +281,7 @@ int main(void) {
     printf("gone: %s\n", result(getfd(pidfd, 20, 0)));
     close(pidfd);
     test_many();
+    test_compare();
     /* Oneself, by number and not. */
     char target[100];
     struct stat status;

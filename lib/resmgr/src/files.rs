@@ -378,6 +378,7 @@ impl<S: Server> Core<S> {
 
     /// What the handle is, for whoever got its portal from somebody else.
     pub fn describe<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
+        let badge = cx.request.badge;
         let handle = self.handle(cx.request)?;
         let (node, kind, flags) = (handle.node, handle.kind, handle.flags & !LOST);
         let meta = server.meta(node)?;
@@ -387,6 +388,7 @@ impl<S: Server> Core<S> {
             kind,
             flags,
             meta.ino,
+            badge,
         ]))
     }
 

@@ -63,7 +63,7 @@ pub fn behind(link: &[u8]) -> Result<(Arc<OpenFile>, &[u8])> {
     }
 }
 
-fn get(pid: u64, life: u64, which: u64) -> Result<(OpenFile, bool)> {
+pub fn get(pid: u64, life: u64, which: u64) -> Result<(OpenFile, bool)> {
     make_room()?;
     let request = Request::new(&[proc::FILE_OF, pid, life, which]).brings(1);
     let words = request.call(linux_slot::PROC)?;

@@ -3,18 +3,21 @@
 //! their being there is looked at.
 
 use super::io::file;
+use super::others;
 use super::ptrace::patiently;
 use super::scheduling::{exists, own_thread};
 use crate::descriptors::{event_kind, OpenFile};
-use crate::errno::{Result, EFAULT, EINVAL, ENOENT, EPERM, ESRCH};
+use crate::errno::{Result, EBADF, EFAULT, EINVAL, ENOENT, EPERM, ESRCH};
 use crate::machine::area::{process, Frame};
+use crate::machine::gate;
 use crate::machine::request::Request;
 use crate::machine::user;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use cairn_abi::layout::{linux_slot, PAGE};
+use cairn_abi::service::current;
 use cairn_idl::capability::{SYS_ADMIN, SYS_NICE};
-use cairn_idl::proc;
+use cairn_idl::{fs, proc};
 use core::sync::atomic::{AtomicU32, Ordering};
 
 /// Is this process meant (by its number or a thread's)? Otherwise: is there one?
@@ -159,7 +162,7 @@ pub fn kcmp(f: &mut Frame) -> Result<u64> {
     const WATCHED: u32 = 7;
     let same = [is_own(f.arg(0))?, is_own(f.arg(1))?];
     if same != [true; 2] {
-        return Err(EPERM);
+        return kcmp_others(f, same);
     }
     let at = |file: &Arc<OpenFile>| Arc::as_ptr(file) as u64;
     match f.arg(2) as u32 {
@@ -180,6 +183,58 @@ pub fn kcmp(f: &mut Frame) -> Result<u64> {
         }
         _ => Err(EINVAL),
     }
+}
+
+/// Two things of which one at least is another process's: of open files their servers say which is which, all else each process has of its own.
+#[cold]
+fn kcmp_others(f: &Frame, own: [bool; 2]) -> Result<u64> {
+    const FILE: u32 = 0;
+    const LAST_SHARED: u32 = 6;
+    let pids = [f.arg(0) & 0xffff_ffff, f.arg(1) & 0xffff_ffff];
+    match f.arg(2) as u32 {
+        FILE => {
+            let mut found = [(0, 0); 2];
+            for (at, found) in found.iter_mut().enumerate() {
+                let number = crate::descriptors::number(f.arg(3 + at))?;
+                let opened = match own[at] {
+                    true => file(number.into())?,
+                    false => Arc::new(others::get(pids[at], 0, number.into())?.0),
+                };
+                *found = open_file(&opened)?;
+            }
+            Ok(match found[0].cmp(&found[1]) {
+                core::cmp::Ordering::Equal => 0,
+                core::cmp::Ordering::Less => 1,
+                core::cmp::Ordering::Greater => 2,
+            })
+        }
+        1..=LAST_SHARED => {
+            // Who may not look into a process is not told.
+            for (at, pid) in pids.iter().enumerate() {
+                if !own[at] {
+                    others::get(*pid, 0, proc::FILE_CWD)?;
+                }
+            }
+            Ok(if pids[0] == pids[1] {
+                0
+            } else {
+                order(pids[0], pids[1])
+            })
+        }
+        _ => Err(EINVAL),
+    }
+}
+
+/// The server of an open file, and the server's number for it.
+fn open_file(file: &OpenFile) -> Result<(u64, u64)> {
+    let info = gate::service(
+        linux_slot::CURRENT,
+        current::PORTAL_INFO,
+        &[file.slot().into()],
+    );
+    let server = info.map_err(|_| EBADF)?[3];
+    let words = Request::new(&[fs::DESCRIBE]).call(file.slot())?;
+    Ok((server, words[5]))
 }
 
 /// The process's I/O priority, which nothing goes by: disks serve in the order of the callers' priorities.
