@@ -307,7 +307,11 @@ pub fn rows<S: System>() -> alloc::vec::Vec<Row<S>> {
         dir(Conf6, "all", All6),
         of(Ipv4, "ip_forward", What::Elsewhere("net:ip_forward")),
         of(All6, "forwarding", What::Elsewhere("net:forwarding")),
+        fixed(Core, "rmem_default", "212992\n"),
+        fixed(Core, "rmem_max", "212992\n"),
         fixed(Core, "somaxconn", "4096\n"),
+        fixed(Core, "wmem_default", "212992\n"),
+        fixed(Core, "wmem_max", "212992\n"),
         fixed(Ipv4, "igmp_max_memberships", "20\n"),
         fixed(Ipv4, "igmp_max_msf", "10\n"),
         fixed(Ipv4, "igmp_qrv", "2\n"),
@@ -327,12 +331,15 @@ pub fn rows<S: System>() -> alloc::vec::Vec<Row<S>> {
         fixed(Fs, "pipe-max-size", "1048576\n"),
         fixed(Fs, "pipe-user-pages-hard", "0\n"),
         fixed(Fs, "pipe-user-pages-soft", "16384\n"),
+        fixed(Fs, "suid_dumpable", "0\n"),
         Row {
             mode: s::IFREG | 0o200,
             ..fixed(Vm, DROP_CACHES, "")
         },
         fixed(Vm, "max_map_count", "65530\n"),
         fixed(Vm, "mmap_min_addr", "65536\n"),
+        fixed(Vm, "oom_kill_allocating_task", "0\n"),
+        fixed(Vm, "panic_on_oom", "0\n"),
         fixed(Vm, "overcommit_memory", "0\n"),
         fixed(Vm, "swappiness", "60\n"),
         fixed(Kernel, "cap_last_cap", "40\n"),
@@ -364,7 +371,12 @@ pub fn rows<S: System>() -> alloc::vec::Vec<Row<S>> {
         writable(text(Kernel, "shmmni", |s, _, to| {
             ipc::limits(s, &[Limits::Shmmni], to)
         })),
+        fixed(Kernel, "core_uses_pid", "0\n"),
+        fixed(Kernel, "sched_rr_timeslice_ms", "10\n"),
+        fixed(Kernel, "sched_rt_period_us", "1000000\n"),
+        fixed(Kernel, "sched_rt_runtime_us", "-1\n"),
         fixed(Kernel, "shm_rmid_forced", "0\n"),
+        fixed(Kernel, "tainted", "0\n"),
         text(Root, "keys", |s, who, to| {
             keys::list(s, who, Listing::Keys, to)
         }),
