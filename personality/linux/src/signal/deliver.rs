@@ -292,11 +292,13 @@ pub fn work(regs: &mut Frame) {
 pub fn at_once(regs: &mut Frame, signal: u32, code: i32, value: u64) -> bool {
     const STOPS: u64 = bit(SIGCONT) | bit(SIGSTOP) | bit(SIGTSTP) | bit(SIGTTIN) | bit(SIGTTOU);
     let (area, process) = (area(), process());
-    if !(1..=SIGNALS as u32).contains(&signal)
-        || bit(signal) & (area.mask() | STOPS) != 0
-        || area.poked.load(Ordering::Relaxed) != 0
-        || area.is_traced()
-    {
+    if !(1..=SIGNALS as u32).contains(&signal) || bit(signal) & STOPS != 0 {
+        return false;
+    }
+    if bit(signal) & area.mask() != 0 {
+        return wait_ignored(regs, signal, code, value);
+    }
+    if area.poked.load(Ordering::Relaxed) != 0 || area.is_traced() {
         return false;
     }
     let action = process.state().actions.get(signal);
@@ -317,6 +319,30 @@ pub fn at_once(regs: &mut Frame, signal: u32, code: i32, value: u64) -> bool {
     regs.rflags = 0x202;
     regs.r11 = 0x202;
     handle(area, regs, &info, &action);
+    true
+}
+
+/// A signal that is ignored, but blocked: it waits all the same, until it is not. (`proc`, which knows no masks, would forget it.)
+#[cold]
+fn wait_ignored(regs: &mut Frame, signal: u32, code: i32, value: u64) -> bool {
+    let process = process();
+    let mut state = process.state();
+    let action = state.actions.get(signal);
+    if rules::disposition(signal, &action) != Disposition::Ignore || state.threads.len() > 1 {
+        return false;
+    }
+    state.queue.add(Info {
+        signal,
+        code,
+        pid: process.pid(),
+        uid: process.uid.load(Ordering::Relaxed),
+        value,
+        ..Info::default()
+    });
+    process.pending.store(state.queue.bits(), Ordering::Relaxed);
+    drop(state);
+    event::signals_changed();
+    regs.rax = 0;
     true
 }
 
