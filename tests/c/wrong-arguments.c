@@ -410,6 +410,10 @@ int main(void) {
     times();
     more_names(file, one[0]);
     single();
+    tell("wait for the group that no number means", waitpid(-2147483647 - 1, NULL, 0));
+    int folder = open("/tmp", O_RDONLY);
+    tell("map a folder", mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, folder, 0) == MAP_FAILED ? -1 : 0);
+    close(folder);
     fflush(stdout);
     strangers();
     mounts("as root");

@@ -11,6 +11,7 @@ use crate::memory::{self, advice, flags, prot};
 use crate::path::make_room;
 use crate::process::Process;
 use cairn_abi::layout::{linux_slot, LINUX_LOW, LINUX_STACK_TOP, LINUX_TOP, PAGE, PERSONALITY};
+use cairn_idl::fs::s;
 use cairn_idl::vm::{self, LockHow};
 use core::sync::atomic::Ordering;
 
@@ -160,7 +161,7 @@ fn map_file(
     offset: u64,
 ) -> Result<u64> {
     let file = usable(fd)?;
-    if file.object.is_some() {
+    if file.object.is_some() || file.mode & s::IFMT == s::IFDIR {
         return Err(ENODEV);
     }
     offset.checked_add(length).ok_or(EOVERFLOW)?;

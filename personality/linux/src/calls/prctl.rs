@@ -8,6 +8,7 @@ use crate::machine::user;
 use cairn_abi::layout::linux_slot;
 use cairn_idl::capability::option::*;
 use cairn_idl::{proc, vm};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 const SET_PDEATHSIG: u64 = 1;
 const GET_PDEATHSIG: u64 = 2;
@@ -23,6 +24,8 @@ const GET_TSC: u64 = 25;
 const SET_TSC: u64 = 26;
 const SET_TIMERSLACK: u64 = 29;
 const GET_TIMERSLACK: u64 = 30;
+const PERF_EVENTS_DISABLE: u64 = 31;
+const PERF_EVENTS_ENABLE: u64 = 32;
 const SET_CHILD_SUBREAPER: u64 = 36;
 const GET_CHILD_SUBREAPER: u64 = 37;
 const SET_NO_NEW_PRIVS: u64 = 38;
@@ -30,6 +33,10 @@ const GET_NO_NEW_PRIVS: u64 = 39;
 const GET_TID_ADDRESS: u64 = 40;
 const SET_MDWE: u64 = 65;
 const GET_MDWE: u64 = 66;
+
+/// What PR_SET_TIMERSLACK said: the process's, which its children begin with.
+static TIMER_SLACK: AtomicU64 = AtomicU64::new(SLACK);
+const SLACK: u64 = 50_000;
 
 /// PR_TSC_ENABLE.
 const TSC_ENABLE: u32 = 1;
@@ -69,9 +76,19 @@ pub fn prctl(f: &mut Frame) -> Result<u64> {
         | SET_SECUREBITS | CAP_AMBIENT => Request::new(&[proc::PRCTL, option, argument, f.arg(2)])
             .call(linux_slot::PROC)
             .map(|w| w[0]),
-        SET_TIMERSLACK => Ok(0),
-        GET_TIMERSLACK => Ok(50_000),
-        SET_NO_NEW_PRIVS if argument == 1 => {
+        // Timers are exact, whatever is said.
+        SET_TIMERSLACK => {
+            let slack = match argument as i64 {
+                ..=0 => SLACK,
+                _ => argument,
+            };
+            TIMER_SLACK.store(slack, Ordering::Relaxed);
+            Ok(0)
+        }
+        GET_TIMERSLACK => Ok(TIMER_SLACK.load(Ordering::Relaxed)),
+        // There are none to switch.
+        PERF_EVENTS_DISABLE | PERF_EVENTS_ENABLE => Ok(0),
+        SET_NO_NEW_PRIVS if argument == 1 && (2..5).all(|i| f.arg(i) == 0) => {
             process().state().no_new_privileges = true;
             ask(option, 1).map(|r| r[0])
         }

@@ -3,7 +3,7 @@
 use super::ids::own_group;
 use super::io::usable;
 use super::pidfds;
-use crate::errno::{Result, EAGAIN, EINVAL};
+use crate::errno::{Result, EAGAIN, EINVAL, ESRCH};
 use crate::machine::area::Frame;
 use crate::machine::request::Request;
 use crate::machine::user::{self, UserRange};
@@ -54,8 +54,11 @@ fn wait(kind: u64, id: u64, options: u64, usage: UserRange) -> Result<[u64; 8]> 
 
 pub fn wait4(f: &mut Frame) -> Result<u64> {
     let (pid, status, options) = (f.arg(0) as i32, f.arg(1), f.arg(2) & 0xffff_ffff);
-    if options & !(NOHANG | STOPPED | CONTINUED | KINDS) != 0 || pid == i32::MIN {
+    if options & !(NOHANG | STOPPED | CONTINUED | KINDS) != 0 {
         return Err(EINVAL);
+    }
+    if pid == i32::MIN {
+        return Err(ESRCH);
     }
     let (kind, id) = match pid {
         -1 => (P_ALL, 0),
