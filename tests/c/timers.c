@@ -307,7 +307,7 @@ static void *reads_clocks(void *argument) {
     read_clocks("thread");
     return argument;
 }
-/* Processor time of others: a thread that works, one that has ended, a child that works and one that is no more. */
+/* Processor time of others: a thread that works, a child that works and one that is no more. */
 static volatile int works = 1;
 static void *work(void *argument) {
     while (works) {
@@ -333,10 +333,9 @@ static void others_clocks(void) {
     clockid_t clock;
     pthread_create(&thread, NULL, work, NULL);
     printf("clock of a thread: %d", pthread_getcpuclockid(thread, &clock));
-    printf(" %s", advances(clock));
+    printf(" %s\n", advances(clock));
     works = 0;
     pthread_join(thread, NULL);
-    printf(", ended: %s\n", advances(clock));
     pid_t child = fork();
     if (child == 0) {
         works = 1;
