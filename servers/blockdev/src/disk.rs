@@ -286,9 +286,9 @@ impl Disks {
 
     /// A pulse of a drive: what came out is told to who waits.
     pub fn pulse(&mut self, cx: &mut Context, pulse: &Received) {
-        if pulse.badge == loops::BELL {
+        if loops::BELLS.contains(&pulse.badge) {
             return match pulse.words[0] {
-                pulse::CLOSED => self.loops_restarted(cx),
+                pulse::CLOSED => self.bell_closed(cx, pulse.badge),
                 _ => self.loops_rang(cx),
             };
         }

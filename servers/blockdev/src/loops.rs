@@ -16,8 +16,8 @@ use cairn_resmgr::{Context, Failure};
 use cairn_rt::channel::Reply;
 use cairn_rt::Portal;
 
-/// Badge of the bell.
-pub const BELL: u64 = FIRST_BADGE - 1;
+/// Badges of bells, one after the other: the driver closes the one before when it gets another, also that of a predecessor of this server.
+pub const BELLS: core::ops::Range<u64> = FIRST_BADGE - 64..FIRST_BADGE;
 /// Key of requests that wait for the bell.
 const RANG: u64 = 0x80;
 /// Progress of a request whose question was begun, and of one that is reading the table of partitions. (No job has such a number.)
@@ -34,6 +34,8 @@ pub(crate) const JOBS_OF_ONE: usize = 8;
 pub trait Control {
     /// Have it ring the bell from now on; it has been started again, perhaps. False: it is not there.
     fn begin(&mut self) -> bool;
+    /// The badge of that bell.
+    fn bell(&self) -> u64;
     /// The device with this number or the next one behind it.
     fn device(&mut self, from: u32) -> Option<u32>;
     fn status(&mut self, number: u32) -> Result<Status, i64>;
@@ -312,8 +314,15 @@ impl Disks {
         self.looks[drive].forget();
     }
 
+    pub(crate) fn bell_closed(&mut self, cx: &mut Context, bell: u64) {
+        let control = self.loops.control();
+        if control.is_ok_and(|control| control.bell() == bell) {
+            self.loops_restarted(cx);
+        }
+    }
+
     /// The driver has died: its successor has none of the files. Devices stay.
-    pub(crate) fn loops_restarted(&mut self, cx: &mut Context) {
+    fn loops_restarted(&mut self, cx: &mut Context) {
         let begun = self.loops.control().map(|control| control.begin());
         let all: Vec<(u32, usize)> = self
             .loops

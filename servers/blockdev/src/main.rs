@@ -12,7 +12,7 @@ use cairn_abi::service;
 use cairn_block::native::Disk;
 use cairn_block::{Device, Info, Outcome, Refused, Request};
 use cairn_blockdev::disk::{Disks, Drive, ARENA, FIRST_BADGE};
-use cairn_blockdev::loops::{Control, BELL};
+use cairn_blockdev::loops::{Control, BELLS};
 use cairn_blockdev::server::Blockdev;
 use cairn_idl::errno::EIO;
 use cairn_idl::wire::Failure;
@@ -74,7 +74,10 @@ impl Drive for Driven {
 }
 
 /// The driver of loop devices.
-struct Driver(Portal);
+struct Driver {
+    portal: Portal,
+    bell: u64,
+}
 
 /// Its answer, or an error number.
 fn told<T>(answer: Result<T, Failure>) -> Result<T, i64> {
@@ -86,13 +89,18 @@ fn told<T>(answer: Result<T, Failure>) -> Result<T, i64> {
 
 impl Driver {
     fn client(&self) -> loops::Client<'_, Portal> {
-        loops::Client(&self.0)
+        loops::Client(&self.portal)
     }
 }
 
 impl Control for Driver {
     fn begin(&mut self) -> bool {
-        let Ok(bell) = CHANNEL.make_portal(BELL) else {
+        let (bells, next) = (BELLS, self.bell + 1);
+        self.bell = match bells.contains(&next) {
+            true => next,
+            false => bells.start,
+        };
+        let Ok(bell) = CHANNEL.make_portal(self.bell) else {
             return false;
         };
         let told = self.client().bell(bell.0);
@@ -101,6 +109,9 @@ impl Control for Driver {
             bell.close();
         }
         told.is_ok()
+    }
+    fn bell(&self) -> u64 {
+        self.bell
     }
     fn device(&mut self, from: u32) -> Option<u32> {
         Some(self.client().device(from.into()).ok()?.found)
@@ -210,7 +221,12 @@ fn main() -> ! {
     let born = (time::realtime() / 1_000_000_000) as i64;
     let mut disks = disks();
     if let Some(driver) = startup::portal("loop") {
-        disks.set_loops(Box::new(Driver(driver)));
+        // (A predecessor's bell has probably another number.)
+        let bell = BELLS.start + cairn_rt::time::monotonic() % (BELLS.end - BELLS.start);
+        disks.set_loops(Box::new(Driver {
+            portal: driver,
+            bell,
+        }));
     }
     let mut blockdev = Blockdev::new(born, disks);
     serve(
