@@ -270,7 +270,7 @@ mod tests {
         let count = badges.len();
         badges.sort_unstable();
         badges.dedup();
-        assert_eq!((badges.len(), count), (14, 14));
+        assert_eq!((badges.len(), count), (15, 15));
     }
 
     #[test]
