@@ -3,16 +3,12 @@
 //! It works at the highest priority of ordinary programs, and allocates nothing. What always holds: the buffer is either the component's or the thread's, as the desk's state says.
 
 use crate::memory;
+use crate::own_thread::OwnThread;
 use crate::portal::{Message, Portal};
 use crate::semaphore::Semaphore;
-use cairn_abi::layout::{native_slot, PAGE};
-use cairn_abi::service::memory::pool;
-use cairn_abi::service::{domain, thread, AUTO};
-use cairn_abi::{policy, priority, Error};
+use cairn_abi::layout::PAGE;
+use cairn_abi::{priority, Error};
 use core::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
-
-/// Bytes of the thread's stack.
-const STACK: usize = 8192;
 
 /// States of a desk. Under way the thread has the buffer.
 const FREE: u64 = 0;
@@ -44,32 +40,18 @@ impl Errand {
     /// With a buffer of so many bytes (whole pages). `told` is notified of each answer.
     pub fn start(length: usize, told: Portal) -> Result<Errand, Error> {
         let page = PAGE as usize;
-        let memory = memory::map(page + STACK + length).ok_or(Error::NoMemory)?;
-        let (own, buffer) = memory.split_at_mut(page + STACK);
-        memory::populate(own)?;
-        let top = own.as_mut_ptr() as u64 + own.len() as u64;
-        let (first, _) = own.split_at_mut(page);
+        let memory = memory::map(page + length).ok_or(Error::NoMemory)?;
+        let (first, buffer) = memory.split_at_mut(page);
+        memory::populate(first)?;
         // SAFETY: a page of zeroes that is kept for ever and used for nothing else; a `Desk` is atomics, which any bytes are, and fits into it.
         let desk: &'static Desk = unsafe { &*first.as_mut_ptr().cast::<Desk>() };
         let begin = Semaphore::new(0)?;
         desk.begin.store(begin.0 .0.into(), Relaxed);
         desk.told.store(told.0.into(), Relaxed);
         desk.buffer.store(buffer.as_mut_ptr() as u64, Relaxed);
-        let words = [
-            run as *const () as u64,
-            (top & !15) - 8,
-            core::ptr::from_ref(desk) as u64,
-            0,
-            0,
-            AUTO,
-            AUTO,
-        ];
-        let make = || Portal(native_slot::DOMAIN).service(domain::THREAD_CREATE, &words);
-        let made = memory::with_objects(pool::THREAD, make)?;
-        let made = Portal(made[0] as u32);
-        let level = u64::from(priority::ORDINARY_MOST);
-        made.service(thread::SET_PRIORITY, &[level, policy::ROUND_ROBIN, 0])?;
-        made.service(thread::START, &[])?;
+        let thread = OwnThread::start(run, core::ptr::from_ref(desk) as u64)?;
+        thread.set_priority(priority::ORDINARY_MOST)?;
+        thread.go()?;
         Ok(Errand {
             desk,
             begin,
@@ -83,7 +65,7 @@ impl Errand {
             FREE => self.length,
             _ => 0,
         };
-        // SAFETY: the memory behind the stack, which is kept for ever; the thread uses it under way only, and this value is the only way to it otherwise.
+        // SAFETY: the memory behind the desk, which is kept for ever; the thread uses it under way only, and this value is the only way to it otherwise.
         unsafe {
             core::slice::from_raw_parts_mut(self.desk.buffer.load(Relaxed) as *mut u8, length)
         }
