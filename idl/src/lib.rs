@@ -10,6 +10,8 @@
 // Generated code says `::cairn_idl`, here as everywhere.
 extern crate self as cairn_idl;
 
+#[cfg(not(target_os = "none"))]
+pub mod fake;
 pub mod stat_words;
 pub mod wire;
 

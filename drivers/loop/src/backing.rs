@@ -1,4 +1,5 @@
-//! A device's file, as a disk's backend: orders become READ, WRITE, SYNC and ALLOCATE of the file, one at a time. Between them the file is asked what it is ([`Ask`]).
+//! A device's file, as a disk's backend: orders become READ, WRITE, SYNC and ALLOCATE of the file, one at a time. Between them the file is asked what it is
+//! ([`Ask`]).
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;

@@ -2,15 +2,15 @@
 
 use crate::backing::{sectors, Gone, Helper, Outside, BUFFER, HELPER_FIRST};
 use crate::Loops;
-use cairn_abi::{Error, Id, Token};
 use cairn_block::client::{Bell, Client};
 use cairn_block::serve::System;
 use cairn_block::{Info, Kind, Outcome, Request, PAGE};
 use cairn_idl::block;
 use cairn_idl::errno::*;
+use cairn_idl::fake::Sent;
 use cairn_idl::fs::{self, o, s, Stat};
 use cairn_idl::loops::{lo, How, Server, ADD, ANY, BADGE_BYSTANDER, BADGE_CONTROL, DISK_SHIFT};
-use cairn_idl::wire::{self, Caller};
+use cairn_idl::wire;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::Deref;
@@ -181,46 +181,10 @@ impl Outside for Fake {
     }
 }
 
-struct Sent(u64, [u64; 8]);
-
-impl Caller for Sent {
-    fn words(&self) -> &[u64; 8] {
-        &self.1
-    }
-    fn badge(&self) -> u64 {
-        self.0
-    }
-    fn sender(&self) -> Id {
-        1
-    }
-    fn label(&self) -> u64 {
-        0
-    }
-    fn token(&self) -> Token {
-        1
-    }
-    fn out_len(&self) -> usize {
-        0
-    }
-    fn in_len(&self) -> usize {
-        0
-    }
-    fn portals(&self) -> usize {
-        match self.1[0] {
-            block::ATTACH => 2,
-            _ => 0,
-        }
-    }
-    fn read(&self, _: usize, _: &mut [u8]) -> Result<usize, Error> {
-        Ok(0)
-    }
-    fn write(&self, _: usize, _: &[u8]) -> Result<usize, Error> {
-        Ok(0)
-    }
-    fn close(&self, _: u32) {}
-}
-
-const NOBODY: Sent = Sent(BADGE_CONTROL, [0; 8]);
+const NOBODY: Sent = Sent {
+    portals: 0,
+    ..Sent::through(BADGE_CONTROL)
+};
 const HOW: How = How {
     offset: 0,
     limit: 0,
@@ -278,7 +242,14 @@ impl Bench {
     }
 
     fn ask(&mut self, badge: u64, words: [u64; 8]) -> Result<[u64; 8], i64> {
-        let sent = Sent(badge, words);
+        let sent = Sent {
+            badge,
+            words,
+            portals: match words[0] {
+                block::ATTACH => 2,
+                _ => 0,
+            },
+        };
         let answer = match self.loops.request(&sent) {
             wire::Outcome::Reply(reply) => reply.words,
             wire::Outcome::Later => panic!("it answers at once"),

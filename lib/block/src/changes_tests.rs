@@ -15,7 +15,7 @@ fn session(driver: &mut Driver, part: u64, bell: u32) -> u64 {
 }
 
 fn sectors(driver: &mut Driver, badge: u64) -> Result<u64, i64> {
-    let told = Server::info(driver, &Sent(badge));
+    let told = Server::info(driver, &Sent::through(badge));
     told.map(|told| told.sectors)
 }
 
@@ -98,7 +98,8 @@ fn what_is_done_is_counted_for_the_disk_and_its_part() {
     driver.system.time = 150;
     client.submit(&page(2, Kind::Write, 0, &[3])).unwrap();
     driver.pump();
-    let counts = |driver: &mut Driver, part| Server::counts(driver, &Sent(0), part).unwrap();
+    let counts =
+        |driver: &mut Driver, part| Server::counts(driver, &Sent::through(0), part).unwrap();
     assert_eq!(counts(&mut driver, 2).under_way, 2);
     assert_eq!(counts(&mut driver, 2).busy_time, 50);
     for (time, tag) in [(180, 0), (200, 1)] {
@@ -130,8 +131,8 @@ fn what_is_done_is_counted_for_the_disk_and_its_part() {
         assert_eq!(counts(&mut driver, 2).reads, expected, "{sector}");
     }
     assert_eq!(counts(&mut driver, 0).reads, 5);
-    let refused = Server::counts(&mut driver, &Sent(2), 2);
+    let refused = Server::counts(&mut driver, &Sent::through(2), 2);
     assert_eq!(refused.err(), Some(EPERM));
-    let absent = Server::counts(&mut driver, &Sent(0), 1);
+    let absent = Server::counts(&mut driver, &Sent::through(0), 1);
     assert_eq!(absent.err(), Some(ENXIO));
 }

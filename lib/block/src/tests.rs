@@ -5,10 +5,9 @@ use crate::partition::Partition;
 use crate::rings;
 use crate::serve::{Backend, Disk, Order, System, SESSIONS, TAGS};
 use crate::{Info, Kind, Outcome, Refused, Request, PAGE};
-use cairn_abi::{Error, Id, Token};
 use cairn_idl::block::{Server, BADGE_SESSION_FIRST, CHANGED, REQUESTS};
 use cairn_idl::errno::*;
-use cairn_idl::wire::Caller;
+use cairn_idl::fake::Sent;
 use cairn_queue::{Receiver, Sender};
 use std::collections::HashMap;
 use std::ops::Deref;
@@ -105,42 +104,6 @@ impl System for Outside {
     }
 }
 
-struct Sent(u64);
-
-impl Caller for Sent {
-    fn words(&self) -> &[u64; 8] {
-        &[0; 8]
-    }
-    fn badge(&self) -> u64 {
-        self.0
-    }
-    fn sender(&self) -> Id {
-        1
-    }
-    fn label(&self) -> u64 {
-        0
-    }
-    fn token(&self) -> Token {
-        1
-    }
-    fn out_len(&self) -> usize {
-        0
-    }
-    fn in_len(&self) -> usize {
-        0
-    }
-    fn portals(&self) -> usize {
-        2
-    }
-    fn read(&self, _: usize, _: &mut [u8]) -> Result<usize, Error> {
-        Ok(0)
-    }
-    fn write(&self, _: usize, _: &[u8]) -> Result<usize, Error> {
-        Ok(0)
-    }
-    fn close(&self, _: u32) {}
-}
-
 type Driver = Disk<Fake, Outside>;
 
 fn driver() -> Driver {
@@ -168,13 +131,13 @@ fn driver() -> Driver {
 /// A session for this badge: the client's memory.
 fn attach(driver: &mut Driver, badge: u64, bell: u32) -> Memory {
     let made = driver
-        .attach(&Sent(badge), 0, bell, bell + 1)
+        .attach(&Sent::through(badge), 0, bell, bell + 1)
         .expect("a session");
     driver.system.made[&(made.rings.0 as u32)].clone()
 }
 
 fn client(driver: &mut Driver, badge: u64, bell: u32) -> Client<Memory> {
-    let told = Server::info(driver, &Sent(badge)).expect("a part of the disk");
+    let told = Server::info(driver, &Sent::through(badge)).expect("a part of the disk");
     let mut client = Client::new(Info {
         sectors: told.sectors,
         most_requests: REQUESTS as u32,
@@ -485,7 +448,7 @@ fn the_successor_of_a_client_that_died_finds_nothing_under_way() {
 fn a_session_is_told_from_those_of_a_drivers_predecessor() {
     let mut old = driver();
     attach(&mut old, 0, 50);
-    let session = Sent(BADGE_SESSION_FIRST);
+    let session = Sent::through(BADGE_SESSION_FIRST);
     assert_eq!(Server::info(&mut old, &session).unwrap().sectors, 10_000);
     assert!(old.attach(&session, 0, 5, 6).is_err());
     old.closed(BADGE_SESSION_FIRST);
@@ -496,7 +459,7 @@ fn a_session_is_told_from_those_of_a_drivers_predecessor() {
     assert!(Server::info(&mut new, &session).is_err());
     new.closed(BADGE_SESSION_FIRST);
     assert_eq!(new.sessions(), 1);
-    assert!(Server::info(&mut new, &Sent(7 << 32)).is_ok());
+    assert!(Server::info(&mut new, &Sent::through(7 << 32)).is_ok());
 }
 
 #[test]
@@ -516,25 +479,34 @@ fn clients_take_turns() {
 #[test]
 fn sessions_are_made_and_ended_and_refused() {
     let mut driver = driver();
-    let nobody = driver.attach(&Sent(1), 0, 5, 6).map(|_| ());
+    let nobody = driver.attach(&Sent::through(1), 0, 5, 6).map(|_| ());
     assert_eq!(nobody, Err(ENXIO), "no such partition");
-    assert_eq!(Server::info(&mut driver, &Sent(3)).map(|_| ()), Err(ENXIO));
+    assert_eq!(
+        Server::info(&mut driver, &Sent::through(3)).map(|_| ()),
+        Err(ENXIO)
+    );
     for i in 0..SESSIONS as u32 {
         attach(&mut driver, 0, 100 + 2 * i);
     }
-    assert_eq!(driver.attach(&Sent(0), 0, 5, 6).map(|_| ()), Err(ENFILE));
+    assert_eq!(
+        driver.attach(&Sent::through(0), 0, 5, 6).map(|_| ()),
+        Err(ENFILE)
+    );
     driver.closed(BADGE_SESSION_FIRST + 3);
     driver.closed(BADGE_SESSION_FIRST + 3);
     assert_eq!(driver.system.closed, [106, 107]);
     driver.system.poor = true;
-    assert_eq!(driver.attach(&Sent(0), 0, 5, 6).map(|_| ()), Err(ENOMEM));
+    assert_eq!(
+        driver.attach(&Sent::through(0), 0, 5, 6).map(|_| ()),
+        Err(ENOMEM)
+    );
     driver.system.poor = false;
     attach(&mut driver, 0, 200);
     assert_eq!(driver.newest(), BADGE_SESSION_FIRST + SESSIONS as u64);
-    let told = driver.partition(&Sent(0), 0).unwrap();
+    let told = driver.partition(&Sent::through(0), 0).unwrap();
     assert_eq!((told.found, told.first, told.sectors), (2, 2048, 4000));
-    assert!(driver.partition(&Sent(0), 3).is_err());
-    assert!(driver.partition(&Sent(2), 0).is_err());
+    assert!(driver.partition(&Sent::through(0), 3).is_err());
+    assert!(driver.partition(&Sent::through(2), 0).is_err());
     // Orders of the driver's own.
     let tags: Vec<usize> = std::iter::from_fn(|| driver.reserve()).collect();
     assert_eq!(tags.len(), 8);

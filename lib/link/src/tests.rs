@@ -8,10 +8,10 @@ use alloc::collections::VecDeque;
 use alloc::rc::Rc;
 use alloc::vec;
 use alloc::vec::Vec;
-use cairn_abi::{Error, Id, Token};
 use cairn_idl::errno::{EBUSY, EFAULT, EINVAL, ENXIO};
+use cairn_idl::fake::Sent;
 use cairn_idl::link::{Server as _, BADGE_SESSION_FIRST};
-use cairn_idl::wire::{Caller, Errno};
+use cairn_idl::wire::Errno;
 use cairn_queue::{Part, Receiver, Sender};
 use core::cell::RefCell;
 use core::ops::Deref;
@@ -173,42 +173,6 @@ impl System for FakeSystem {
     }
 }
 
-struct Sent(u64);
-
-impl Caller for Sent {
-    fn words(&self) -> &[u64; 8] {
-        &[0; 8]
-    }
-    fn badge(&self) -> u64 {
-        self.0
-    }
-    fn sender(&self) -> Id {
-        1
-    }
-    fn label(&self) -> u64 {
-        0
-    }
-    fn token(&self) -> Token {
-        1
-    }
-    fn out_len(&self) -> usize {
-        0
-    }
-    fn in_len(&self) -> usize {
-        0
-    }
-    fn portals(&self) -> usize {
-        2
-    }
-    fn read(&self, _: usize, _: &mut [u8]) -> Result<usize, Error> {
-        Ok(0)
-    }
-    fn write(&self, _: usize, _: &[u8]) -> Result<usize, Error> {
-        Ok(0)
-    }
-    fn close(&self, _: u32) {}
-}
-
 type Driver = Server<FakeChip, FakeSystem>;
 
 fn driver() -> (Driver, FakeSystem) {
@@ -217,7 +181,7 @@ fn driver() -> (Driver, FakeSystem) {
 }
 
 fn attach(driver: &mut Driver, pages: u32) -> Result<(), Errno> {
-    driver.attach(&Sent(0), pages, 7, 8).map(|_| ())
+    driver.attach(&Sent::through(0), pages, 7, 8).map(|_| ())
 }
 
 /// Both ends, with 40 buffers and 20 pages to send from.
@@ -473,10 +437,10 @@ fn one_reader_at_a_time_and_the_device_forgets_it() {
     attach(&mut driver, 40).expect("a session");
     assert_eq!(attach(&mut driver, 40), Err(EBUSY));
     assert_eq!(
-        driver.info(&Sent(BADGE_SESSION_FIRST + 1)).err(),
+        driver.info(&Sent::through(BADGE_SESSION_FIRST + 1)).err(),
         Some(ENXIO)
     );
-    assert!(driver.info(&Sent(BADGE_SESSION_FIRST)).is_ok());
+    assert!(driver.info(&Sent::through(BADGE_SESSION_FIRST)).is_ok());
     driver.closed(BADGE_SESSION_FIRST + 1);
     assert!(driver.has_session());
     driver.closed(BADGE_SESSION_FIRST);

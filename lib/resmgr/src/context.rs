@@ -373,6 +373,13 @@ impl Context<'_> {
         Failure::Wait(GOING_ON)
     }
 
+    /// The portal that came with the request, if one did, is nobody's.
+    pub fn close_passed(&mut self) {
+        if self.request.portals == 1 {
+            self.transport.close(Portal(self.request.words[7] as u32));
+        }
+    }
+
     /// Call [`crate::Server::background`] from now on, until it says that nothing is left. That goes at the highest priority of an ordinary program, and others
     /// are served between. False: there is no thread for it, so that it is to be done now.
     pub fn begin_background(&mut self) -> bool {

@@ -17,7 +17,7 @@ use cairn_idl::fs::{self, kind, o, poll, s, POSITION};
 use cairn_idl::label;
 use cairn_idl::mounts::mount;
 use cairn_rt::channel::Reply;
-use cairn_rt::{Portal, Received};
+use cairn_rt::Received;
 
 /// Most bytes of one READ or WRITE, as in Linux.
 const TRANSFER_MAX: usize = 0x7fff_f000;
@@ -432,21 +432,16 @@ impl<S: Server> Core<S> {
     }
 
     pub fn ioctl<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
-        let refused = match self.handle(cx.request) {
-            Ok(handle) if handle.flags & o::PATH == 0 => None,
-            Ok(_) => Some(Failure::Errno(EBADF)),
-            Err(failure) => Some(failure),
-        };
-        if let Some(failure) = refused {
-            // What the server would have taken is nobody's.
-            if cx.request.portals == 1 {
-                cx.transport.close(Portal(cx.request.words[7] as u32));
-            }
-            return Err(failure);
-        }
-        let handle = self.handle(cx.request)?;
         let [_, request, argument, ..] = cx.request.words;
-        server.ioctl(cx, handle, request, argument)
+        match self.handle(cx.request) {
+            Ok(handle) if handle.flags & o::PATH == 0 => {
+                server.ioctl(cx, handle, request, argument)
+            }
+            refused => {
+                cx.close_passed();
+                Err(refused.err().unwrap_or(Failure::Errno(EBADF)))
+            }
+        }
     }
 
     pub fn poll<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {

@@ -1,6 +1,8 @@
-//! A thread that makes calls for its component, one at a time, so that the component need not wait for whoever is called. It has a buffer, which is the call's out or in part, and notifies a portal when the answer is there.
+//! A thread that makes calls for its component, one at a time, so that the component need not wait for whoever is called. It has a buffer, which is the call's
+//! out or in part, and notifies a portal when the answer is there.
 //!
-//! It works at the highest priority of ordinary programs, and allocates nothing. What always holds: the buffer is either the component's or the thread's, as the desk's state says.
+//! It works at the highest priority of ordinary programs, and allocates nothing. What always holds: the buffer is either the component's or the thread's, as
+//! the desk's state says.
 
 use crate::memory;
 use crate::own_thread::OwnThread;

@@ -1,6 +1,8 @@
-//! Loop devices: disks that get their blocks, and lose them, while the system runs. The driver `loop` has them (`idl/loops.idl`); here are their nodes and the requests of ioctl(2).
+//! Loop devices: disks that get their blocks, and lose them, while the system runs. The driver `loop` has them (`idl/loops.idl`); here are their nodes and the
+//! requests of ioctl(2).
 //!
-//! The driver answers at once. What it has to ask a file's server is begun, and its bell ([`Disks::loops_rang`]) tells when something has come out: a request waits for that, and then asks what.
+//! The driver answers at once. What it has to ask a file's server is begun, and its bell ([`Disks::loops_rang`]) tells when something has come out: a request
+//! waits for that, and then asks what.
 
 use crate::disk::{long, Absent, Disks, Drive, FIRST_BADGE};
 use alloc::boxed::Box;

@@ -324,7 +324,7 @@ impl Server for Blockdev {
             _ => false,
         };
         if cx.request.portals == 1 && !is_about_file {
-            cx.transport.close(Portal(cx.request.words[7] as u32));
+            cx.close_passed();
             return Err(Failure::Errno(EINVAL));
         }
         match handle.node {

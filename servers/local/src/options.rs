@@ -139,11 +139,11 @@ impl Sockets {
             DOMAIN => UNIX,
             SNDLOWAT => 1,
             PROTOCOL | BSDCOMPAT | ZEROCOPY => 0,
-            option if number(socket, option).is_some() => {
-                u64::from(number(socket, option).unwrap_or(0))
-            }
             option if option < 64 && SWITCHES >> option & 1 != 0 => socket.switches >> option & 1,
-            _ => return fail(ENOPROTOOPT),
+            option => match number(socket, option) {
+                Some(number) => number.into(),
+                None => return fail(ENOPROTOOPT),
+            },
         };
         Ok(Reply::new(&[0, value]))
     }

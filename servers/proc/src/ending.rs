@@ -1,6 +1,7 @@
 //! When processes end that are to end: a few with the message that wanted it, of many the others in pieces, at the highest priority of an ordinary program.
 //!
-//! Until its turn comes such a process runs on, but nothing is done for it here ([`alive`](crate::process::Process::alive)): it makes no others. One with a real-time
+//! Until its turn comes such a process runs on, but nothing is done for it here ([`alive`](crate::process::Process::alive)): it makes no others. One with a
+//! real-time
 //! thread does not wait for its turn, as it might go before whoever ends it.
 
 use crate::dispatch::Outcome;

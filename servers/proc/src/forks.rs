@@ -1,4 +1,5 @@
-//! Forks of large programs, which take `vm` long: an own thread waits for `vm`, at the priority of the most important one who waits for a fork, and others are served
+//! Forks of large programs, which take `vm` long: an own thread waits for `vm`, at the priority of the most important one who waits for a fork, and others are
+//! served
 //! meanwhile.
 //!
 //! What else the program asks for is held back until its fork is over: then it is as if that had been done at once.
@@ -46,7 +47,7 @@ pub(crate) struct Forks {
 
 impl Forks {
     #[inline]
-    fn any(&self) -> bool {
+    pub fn any(&self) -> bool {
         self.count > 0
     }
 
@@ -269,10 +270,5 @@ impl<S: System> Manager<S> {
         for fork in under_way.all().filter(|fork| fork.message.token == token) {
             fork.wanted = false;
         }
-    }
-
-    #[inline]
-    pub(crate) fn forks_wait(&self) -> bool {
-        self.under_way.any()
     }
 }

@@ -71,11 +71,8 @@ fn serve(receiver: Receiver, manager: &mut Manager<Native>) -> ! {
                 message.words = words;
                 receiver.reply_words_receive(token, deadline, &mut message)
             }
-            Outcome::Portal(portal) | Outcome::Taken(portal, _) => {
-                let mut reply = Reply::result(0).portal(portal, false);
-                if let Outcome::Taken(_, word) = outcome {
-                    reply.words[1] = word;
-                }
+            Outcome::Portal(_) | Outcome::Taken(..) => {
+                let reply = reply_of(outcome);
                 match receiver.reply_receive_into(token, &reply, deadline, &mut message) {
                     // The caller has no room for the portal and still waits.
                     Err(Error::NoSlot) => {
@@ -93,7 +90,21 @@ fn serve(receiver: Receiver, manager: &mut Manager<Native>) -> ! {
     }
 }
 
-/// What was held back and is for now.
+/// An answer with its portal, if it brings one.
+fn reply_of(outcome: Outcome) -> Reply<'static> {
+    match outcome {
+        Outcome::Words(words) => Reply::new(&words),
+        Outcome::Portal(portal) => Reply::result(0).portal(portal, false),
+        Outcome::Taken(portal, word) => {
+            let mut reply = Reply::result(0).portal(portal, false);
+            reply.words[1] = word;
+            reply
+        }
+        Outcome::Kept(_) | Outcome::Later => Reply::result(0),
+    }
+}
+
+/// Messages that were held back until now.
 #[cold]
 #[inline(never)]
 fn handle_ready(receiver: Receiver, manager: &mut Manager<Native>) {
@@ -106,22 +117,13 @@ fn handle_ready(receiver: Receiver, manager: &mut Manager<Native>) {
 /// Answer one whose message was held back.
 fn answer(receiver: Receiver, manager: &mut Manager<Native>, held: &Held, outcome: Outcome) {
     let token = held.message.token;
-    let reply = match outcome {
-        Outcome::Words(words) => Reply::new(&words),
-        Outcome::Portal(portal) => Reply::result(0).portal(portal, false),
-        Outcome::Taken(portal, word) => {
-            let mut reply = Reply::result(0).portal(portal, false);
-            reply.words[1] = word;
-            reply
+    if let Outcome::Kept(_) | Outcome::Later = outcome {
+        if held.interrupted {
+            manager.interrupt(token);
         }
-        Outcome::Kept(_) | Outcome::Later => {
-            if held.interrupted {
-                manager.interrupt(token);
-            }
-            return;
-        }
-    };
-    if let Err(Error::NoSlot) = receiver.reply(token, reply) {
+        return;
+    }
+    if let Err(Error::NoSlot) = receiver.reply(token, reply_of(outcome)) {
         // The caller has no room for the portal and still waits.
         let _ = receiver.reply(token, Reply::result(-EMFILE));
     }

@@ -155,7 +155,7 @@ impl<S: System> Manager<S> {
 
     /// The caller was poked while it waits here. A stopped process and a vfork parent go on waiting.
     pub(crate) fn unblock(&mut self, token: Token) {
-        if self.forks_wait() {
+        if self.under_way.any() {
             self.interrupt_later(token);
         }
         let Some((slot, held)) = self.held(token) else {
@@ -171,7 +171,7 @@ impl<S: System> Manager<S> {
 
     /// The caller no longer exists.
     pub(crate) fn gone(&mut self, token: Token) {
-        if self.forks_wait() {
+        if self.under_way.any() {
             self.forget_waiting(token);
         }
         let Some((slot, held)) = self.held(token) else {

@@ -146,8 +146,12 @@ pub fn process_vm_writev(f: &mut Frame) -> Result<u64> {
     transfer(f, true)
 }
 
+/// Kinds of kcmp(2): open files; memory, descriptors, directories, signal actions, I/O priority, semaphore undo lists, all of which a process's threads share.
+const FILE: u32 = 0;
+const LAST_SHARED: u32 = 6;
+
 /// What kcmp(2) tells of two things: the same, or an order that means nothing.
-fn order(a: u64, b: u64) -> u64 {
+fn order<T: Ord>(a: T, b: T) -> u64 {
     match a.cmp(&b) {
         core::cmp::Ordering::Equal => 0,
         core::cmp::Ordering::Less => 1,
@@ -156,9 +160,6 @@ fn order(a: u64, b: u64) -> u64 {
 }
 
 pub fn kcmp(f: &mut Frame) -> Result<u64> {
-    const FILE: u32 = 0;
-    /// Memory, descriptors, directories, signal actions, I/O priority, semaphore undo lists: a process's threads share all of them.
-    const LAST_SHARED: u32 = 6;
     const WATCHED: u32 = 7;
     let same = [is_own(f.arg(0))?, is_own(f.arg(1))?];
     if same != [true; 2] {
@@ -188,8 +189,6 @@ pub fn kcmp(f: &mut Frame) -> Result<u64> {
 /// Two things of which one at least is another process's: of open files their servers say which is which, all else each process has of its own.
 #[cold]
 fn kcmp_others(f: &Frame, own: [bool; 2]) -> Result<u64> {
-    const FILE: u32 = 0;
-    const LAST_SHARED: u32 = 6;
     let pids = [f.arg(0) & 0xffff_ffff, f.arg(1) & 0xffff_ffff];
     match f.arg(2) as u32 {
         FILE => {
@@ -202,11 +201,7 @@ fn kcmp_others(f: &Frame, own: [bool; 2]) -> Result<u64> {
                 };
                 *found = open_file(&opened)?;
             }
-            Ok(match found[0].cmp(&found[1]) {
-                core::cmp::Ordering::Equal => 0,
-                core::cmp::Ordering::Less => 1,
-                core::cmp::Ordering::Greater => 2,
-            })
+            Ok(order(found[0], found[1]))
         }
         1..=LAST_SHARED => {
             // Who may not look into a process is not told.
@@ -215,11 +210,7 @@ fn kcmp_others(f: &Frame, own: [bool; 2]) -> Result<u64> {
                     others::get(*pid, 0, proc::FILE_CWD)?;
                 }
             }
-            Ok(if pids[0] == pids[1] {
-                0
-            } else {
-                order(pids[0], pids[1])
-            })
+            Ok(order(pids[0], pids[1]))
         }
         _ => Err(EINVAL),
     }
