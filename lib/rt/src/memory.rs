@@ -3,6 +3,7 @@
 use crate::portal::{Message, Portal};
 use crate::startup;
 use cairn_abi::{layout, Error};
+use cairn_idl::errno::EAGAIN;
 use cairn_idl::vm;
 use cairn_idl::wire::Failure;
 use core::ops::Deref;
@@ -225,12 +226,39 @@ pub fn change_object(
     let mut done = 0;
     loop {
         let some = &addresses[done..addresses.len().min(done + TOLD_PAGES * 8)];
-        vm::Client(&VM)
-            .object_change(first + done as u64 / 8, pages, object.0, some)
+        again(|| vm::Client(&VM).object_change(first + done as u64 / 8, pages, object.0, some))
             .map_err(gate)?;
         done += some.len();
         if done == addresses.len() {
             return Ok(());
+        }
+    }
+}
+
+/// An object that this component made has holes from page `first` on, so many, and `pages` in all. False: that is done for some of those who have it mapped, and is to be asked again.
+pub fn hide(object: Portal, first: u64, count: u64, pages: u64) -> Result<bool, Error> {
+    let holes = [0; TOLD_PAGES * 8];
+    let mut done = 0;
+    loop {
+        let some = (count - done).min(TOLD_PAGES as u64);
+        let some = holes.get(..some as usize * 8).unwrap_or(&[]);
+        match vm::Client(&VM).object_change(first + done, pages, object.0, some) {
+            Err(Failure::Refused(EAGAIN)) => return Ok(false),
+            other => other.map_err(gate)?,
+        };
+        done += some.len() as u64 / 8;
+        if done == count {
+            return Ok(true);
+        }
+    }
+}
+
+/// Ask `vm` until all is done of what it does in parts.
+pub(crate) fn again<T>(mut ask: impl FnMut() -> Result<T, Failure>) -> Result<T, Failure> {
+    loop {
+        match ask() {
+            Err(Failure::Refused(EAGAIN)) => {}
+            other => return other,
         }
     }
 }

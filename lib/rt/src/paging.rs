@@ -1,6 +1,6 @@
 //! Watched memory objects: a component shows pages of its own memory to programs that map its files, brings those that are missing when they are wanted, and hears which were written (docs/cache.md, "Mapping").
 
-use crate::memory::gate;
+use crate::memory::{again, gate};
 use crate::portal::Portal;
 use cairn_abi::{layout, Error};
 use cairn_idl::errno::ETXTBSY;
@@ -183,12 +183,12 @@ pub fn kept(slot: u32) -> Portal {
 
 /// From page `first` on it has the pages at these addresses in this component (u64, little-endian; 0 = none), and `pages` in all. → how many of those that went had been written since [`written`] was asked.
 pub fn change(object: Portal, first: u64, addresses: &[u8], pages: u64) -> Result<u64, Refused> {
-    vm::Client(&VM)
-        .object_change(first, pages, object.0, addresses)
-        .map_err(|failure| match failure {
+    again(|| vm::Client(&VM).object_change(first, pages, object.0, addresses)).map_err(|failure| {
+        match failure {
             Failure::Refused(ETXTBSY) => Refused::Executed,
             _ => Refused::Failed,
-        })
+        }
+    })
 }
 
 /// Who waits for these pages gets SIGBUS.
@@ -198,9 +198,7 @@ pub fn refuse(tag: u64, first: u64, pages: u64) {
 
 /// Which pages were written since this was last asked: runs (first page and count, two u64 each, little-endian) into `runs`. Those for which there was no room are told next time.
 pub fn written(object: Portal, first: u64, pages: u64, runs: &mut [u8]) -> Option<Written> {
-    let answer = vm::Client(&VM)
-        .object_written(first, pages, object.0, runs)
-        .ok()?;
+    let answer = again(|| vm::Client(&VM).object_written(first, pages, object.0, runs)).ok()?;
     Some(Written {
         runs: answer.count as usize,
         mapped: answer.mapped,

@@ -157,6 +157,23 @@ pub(crate) fn add_to_objects<M: Memory>(
     }
 }
 
+/// Before pages from `first` on go, so many, and the file has `pages`: whoever has it mapped sees them no more. Of what is mapped very often that takes several requests.
+#[cold]
+fn hide<M: Memory>(
+    file: &File,
+    pool: &mut Pool<M>,
+    cx: &mut Context,
+    (first, count): (u64, u64),
+    pages: u64,
+) -> Answer<()> {
+    for &object in file.objects.iter().flatten() {
+        if !pool.memory().hide(object, first, count, pages) {
+            return Err(cx.goes_on());
+        }
+    }
+    Ok(())
+}
+
 /// The object of a file's pages in this place, in which it is made if it is not there. That takes as many requests as the file is long.
 fn make_object<M: Memory>(
     file: &mut File,
@@ -501,6 +518,11 @@ impl<M: Memory> Tmpfs<M> {
             Ordering::Greater => seal::GROW,
         };
         refuse(file, sealed)?;
+        let (file, pool, old) = self.file(node)?;
+        if size < *old && file.has_objects() {
+            let pages = size.div_ceil(PAGE64);
+            hide(file, pool, cx, (pages, 0), pages)?;
+        }
         self.drop_capabilities(cx, node);
         let (file, pool, old) = self.file(node)?;
         no_holes_before(file, pool, cx, *old, size)?;
@@ -572,6 +594,11 @@ impl<M: Memory> Tmpfs<M> {
                 let pages = size.div_ceil(PAGE64);
                 end = end.min(end_of_pages(file, offset.div_ceil(PAGE64)) * PAGE64);
                 let (first, last) = (offset.div_ceil(PAGE64), end / PAGE64);
+                // Behind its last page an object has none either.
+                let gone = last.min(file.content.end()).max(first);
+                if file.objects[1].is_none() && file.has_objects() && first < pages {
+                    hide(file, pool, cx, (first, gone.min(pages) - first), pages)?;
+                }
                 let page_end = first * PAGE64;
                 zero_range(file, pool, offset, end.min(page_end));
                 if last * PAGE64 >= page_end {
@@ -585,12 +612,10 @@ impl<M: Memory> Tmpfs<M> {
                         at = index + 1;
                     }
                 } else {
-                    // Behind its last page an object has none either.
-                    let last = last.min(file.content.end()).max(first);
-                    drop_pages(file, pool, first, last);
+                    drop_pages(file, pool, first, gone);
                     pool.settle(cx);
                     if file.has_objects() && first < pages {
-                        change_objects(file, pool, cx, (first, last), pages);
+                        change_objects(file, pool, cx, (first, gone), pages);
                     }
                 }
             }

@@ -40,6 +40,10 @@ impl Memory for Vm {
         memory::change_object(object, first, addresses, pages).is_ok()
     }
 
+    fn hide(&mut self, object: Portal, first: u64, count: u64, pages: u64) -> bool {
+        memory::hide(object, first, count, pages).unwrap_or(true)
+    }
+
     fn is_mapped(&mut self, object: Portal) -> bool {
         memory::is_mapped(object)
     }

@@ -36,6 +36,8 @@ struct FakeMemory {
     /// Changes are refused: a program runs.
     busy: bool,
     mapped: Option<Portal>,
+    /// Parts that are to be asked for before something is hidden from all who map it.
+    parts: u32,
 }
 
 impl Memory for FakeMemory {
@@ -65,6 +67,16 @@ impl Memory for FakeMemory {
 
     fn is_mapped(&mut self, object: Portal) -> bool {
         self.mapped == Some(object)
+    }
+
+    fn hide(&mut self, object: Portal, first: u64, count: u64, pages: u64) -> bool {
+        // Another part of its mappings.
+        if self.parts > 0 {
+            self.parts -= 1;
+            return false;
+        }
+        self.change(object, first, &vec![0; count as usize * 8], pages);
+        true
     }
 
     fn change(&mut self, object: Portal, first: u64, addresses: &[u8], pages: u64) -> bool {
@@ -1896,4 +1908,37 @@ fn a_handle_names_a_file_until_it_has_no_name() {
         b.open(b"c", o::RDONLY | fs::SEALABLE, 0).map(|_| ()),
         Ok(())
     );
+}
+
+/// What is mapped very often is hidden in several requests, and until then the file stays as it is.
+#[test]
+fn what_is_mapped_often_is_cut_in_pieces() {
+    const P: u64 = PAGE as u64;
+    for (shared, words) in [
+        (1, [fs::TRUNCATE, 3 * P]),
+        (0, [fs::TRUNCATE, 3 * P]),
+        (0, [fs::ALLOCATE, 3]),
+    ] {
+        let mut b = fs_();
+        let file = create(&mut b, b"/f");
+        assert_eq!(write_at(&mut b, file, 0, &[7; 5 * PAGE]), 5 * PAGE as i64);
+        let mapped = call_in_pieces(&mut b, file, &[fs::MMAP, 0, 5 * P, shared]);
+        assert!(mapped.result() >= 0);
+        b.server.pool.memory().parts = 3;
+        let words = [&words[..], &[3 * P, 2 * P]].concat();
+        let token = b.send(file, &words, b"", 0);
+        for left in (0..3).rev() {
+            assert!(b.answer(token).is_none());
+            assert_eq!(b.server.pool.memory().parts, left);
+            assert_eq!(read_at(&mut b, file, 4 * P, 9), [7; 9]);
+            b.time_out();
+        }
+        assert!(b.answer(token).expect("an answer").result() >= 0);
+        let cut = words[0] == fs::TRUNCATE;
+        let expected = if cut { vec![] } else { vec![0; 9] };
+        assert_eq!(read_at(&mut b, file, 4 * P, 9), expected);
+        let (list, _) = &b.server.pool.memory().objects[0];
+        assert_eq!(list.len(), if cut { 3 } else { 5 });
+        assert_eq!(list.iter().filter(|&&address| address != 0).count(), 3);
+    }
 }

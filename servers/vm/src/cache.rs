@@ -304,7 +304,7 @@ impl<N: Nucleus> Vm<N> {
         if self.pagers.nobody_waits() {
             return lenders;
         }
-        let both = [lenders, self.pagers.deadline()];
+        let both = [lenders, self.pagers.deadline(), self.takings_deadline()];
         both.into_iter().flatten().min()
     }
 
@@ -315,6 +315,7 @@ impl<N: Nucleus> Vm<N> {
         if self.others_late().is_none_or(|at| at > now) {
             return;
         }
+        self.late_takings(now);
         self.late_pages(now);
         for lender in &mut self.lenders.list {
             if lender.asked.is_some_and(|deadline| deadline <= now) {

@@ -47,6 +47,7 @@ pub mod slab;
 pub mod space;
 pub mod stat;
 pub mod successor;
+mod taken;
 pub mod transfer;
 pub mod wanted;
 pub mod written;

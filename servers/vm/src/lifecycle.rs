@@ -465,7 +465,7 @@ impl<N: Nucleus> Vm<N> {
             mapped += piece.pages();
             if piece.object != ANONYMOUS {
                 if let Some(object) = self.objects.get_mut(piece.object as usize) {
-                    object.mapped += piece.pages();
+                    object.shows(&piece, piece.pages());
                 }
             }
         }
@@ -512,6 +512,7 @@ impl<N: Nucleus> Vm<N> {
             }
             rows.clear();
         };
+        self.moves += 1;
         let frames = &mut self.frames;
         let copy = pages.fork(
             frames,
@@ -700,6 +701,7 @@ impl<N: Nucleus> Vm<N> {
         let lent = self.lent_by(space.handle);
         self.forget_lender(space.handle);
         self.forget_pager(space.handle);
+        self.forget_taken(space.handle);
         if let Some(lent) = lent {
             self.leave_cache(&space, lent);
         }

@@ -208,7 +208,7 @@ impl<N: Nucleus> Vm<N> {
         }
         // Everything is checked: change things. The object first: what is replaced may be all that keeps it.
         if let Some(object) = self.objects.get_mut(object as usize) {
-            object.mapped += count;
+            object.shows(&new, count);
         }
         if replaced > 0 {
             self.unmap_pages(index, start, end);
@@ -228,12 +228,16 @@ impl<N: Nucleus> Vm<N> {
                 portals: 0,
                 inherited: false,
                 with_maker: false,
-                mapped: count,
+                mapped: 0,
+                programs: 0,
                 asked: false,
                 behind: 0,
                 times: 0,
             });
             object = made.ok_or(ENOMEM)? as u32;
+            if let Some(object) = self.objects.get_mut(object as usize) {
+                object.shows(&new, count);
+            }
             self.count_records(account, ONE_RECORD as i64);
         }
         let Some(space) = self.spaces.get_mut(index) else {
@@ -628,7 +632,7 @@ impl<N: Nucleus> Vm<N> {
     fn add_region(&mut self, index: usize, region: Region) {
         if region.object != ANONYMOUS {
             if let Some(object) = self.objects.get_mut(region.object as usize) {
-                object.mapped += region.pages();
+                object.shows(&region, region.pages());
             }
         }
         if let Some(space) = self.spaces.get_mut(index) {
@@ -720,6 +724,7 @@ impl<N: Nucleus> Vm<N> {
             ANONYMOUS => 0,
             _ => region.offset + (from - region.start),
         };
+        self.moves += 1;
         let space = self.spaces.get_mut(index).ok_or(ESRCH)?;
         let slot = space.slot;
         let nucleus = &mut self.nucleus;
@@ -746,7 +751,7 @@ impl<N: Nucleus> Vm<N> {
             .remove(from, from + kept, |r| *mapped -= r.pages());
         if region.object != ANONYMOUS {
             if let Some(object) = self.objects.get_mut(region.object as usize) {
-                object.mapped -= kept;
+                object.hides(&region, kept);
             }
         }
         self.add_region(

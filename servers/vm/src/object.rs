@@ -113,6 +113,7 @@ impl<N: Nucleus> Vm<N> {
             portals: 1,
             inherited: false,
             mapped: 0,
+            programs: 0,
             asked: false,
             behind: 0,
             times: 0,

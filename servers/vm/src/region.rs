@@ -112,6 +112,12 @@ impl Region {
     }
 }
 
+/// (Anonymous memory has one, too.)
+#[inline]
+fn bit_of(object: u32) -> u64 {
+    1 << (object % u64::BITS)
+}
+
 #[derive(Clone, Default)]
 pub struct Regions {
     list: Vec<Region>,
@@ -120,6 +126,8 @@ pub struct Regions {
     /// Sums of [`Region::data`] and [`Region::locked`].
     data: u64,
     locked: u64,
+    /// A bit for the number of each object that one of them shows or has shown.
+    objects: u64,
 }
 
 impl Regions {
@@ -144,6 +152,13 @@ impl Regions {
     fn comes(&mut self, region: &Region) {
         self.data += region.data();
         self.locked += region.locked();
+        self.objects |= bit_of(region.object);
+    }
+
+    /// Whether one of them may show this object. Others' seldom do.
+    #[inline]
+    pub fn may_show(&self, object: u32) -> bool {
+        self.objects & bit_of(object) != 0
     }
 
     #[inline]

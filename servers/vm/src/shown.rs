@@ -69,6 +69,7 @@ impl<N: Nucleus> Vm<N> {
         if !self.may_record(space) || !self.heap_has(growth) {
             return Err(Fault::Exhausted);
         }
+        let going = self.going(region.object);
         let space = self.spaces.get_mut(index).ok_or(Fault::NoMapping)?;
         let object = self
             .objects
@@ -77,6 +78,9 @@ impl<N: Nucleus> Vm<N> {
         let number = region.offset + (page - region.start);
         if number >= object.len {
             return Err(Fault::BeyondEnd);
+        }
+        if going.is_some_and(|what| what.has(number)) {
+            return Err(Fault::Missing);
         }
         let address = page * 4096;
         let reserve = space.pay(&mut self.frames);
@@ -147,14 +151,17 @@ impl<N: Nucleus> Vm<N> {
             space.pages.set(frames, page, frame, false);
             return Ok(());
         }
-        let (low, high) = window(&space.pages, &region, page);
+        let (low, high) = match going {
+            None => window(&space.pages, &region, page),
+            Some(_) => (page, page + 1),
+        };
         let to_number = |page: u64| region.offset + (page - region.start);
         if cow {
             object.asked_for(frames, number);
         }
         // With what others were asked for nearby.
         let chunk = page / CHUNK * CHUNK;
-        let (from, to) = match cow {
+        let (from, to) = match cow && going.is_none() {
             true => (chunk.max(region.start), (chunk + CHUNK).min(region.end)),
             false => (low, high),
         };
@@ -181,7 +188,7 @@ impl<N: Nucleus> Vm<N> {
             true => (region.start, from),
             false => (to, region.end),
         };
-        if cow && other.0 < other.1 && region.pages() <= CHUNK {
+        if cow && going.is_none() && other.0 < other.1 && region.pages() <= CHUNK {
             let asked = |chunk: &Chunk| chunk.wanted;
             find(fills, object, &space.pages, &region, other, bits, asked);
         }
@@ -211,12 +218,17 @@ impl<N: Nucleus> Vm<N> {
         let Some(region) = space.regions.find(start).copied() else {
             return;
         };
+        let going = self.going(region.object).is_some();
+        let Some(space) = self.spaces.get_mut(index) else {
+            return;
+        };
         let Some(object) = self.objects.get_mut(region.object as usize) else {
             return;
         };
         let reserve = space.pay(&mut self.frames);
         if region.shared()
             || region.prot == 0
+            || going
             || self.frames.free() <= reserve.saturating_add(PLENTY)
         {
             return;

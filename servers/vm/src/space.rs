@@ -17,11 +17,12 @@ use crate::region::{Region, Regions, ANONYMOUS};
 use crate::secret::Names;
 use crate::shown::AT_ONCE;
 use crate::slab::{Handle, Slab};
+use crate::taken::Taken;
 use crate::wanted::{Idle, Pagers};
 use alloc::vec::Vec;
 use cairn_abi::service::memory::{prot as access, Fill, ROWS};
 use cairn_abi::{Error, Id, Token};
-use cairn_idl::vm::prot;
+use cairn_idl::vm::{flags, prot};
 
 /// Linux's error numbers, positive.
 pub type Errno = i64;
@@ -128,8 +129,9 @@ pub struct Object {
     pub portals: u32,
     /// Its maker has succeeded another one and has no portal to it yet.
     pub inherited: bool,
-    /// Pages of all regions that show it.
+    /// Pages of all regions that show it, and of those among them from which programs were started.
     pub mapped: u64,
+    pub programs: u64,
     /// Its pages know what was asked for in private mappings, of which there were so many.
     pub asked: bool,
     pub times: u32,
@@ -189,6 +191,9 @@ pub struct Vm<N> {
     pub(crate) spaces: Slab<Space>,
     pub(crate) objects: Slab<Object>,
     pub(crate) offers: Slab<Offer>,
+    /// Objects whose pages are being taken away from their mappings, and how often pages have come to other places with their mappings (see [`crate::taken`]).
+    pub(crate) taken: Vec<Taken>,
+    pub(crate) moves: u64,
     /// By the index in the domain id.
     pub(crate) domains: Pieces<Option<Domain>>,
     /// Spaces without domains that the nucleus would not give up yet.
@@ -231,6 +236,24 @@ impl Object {
     /// What is written to a hole of somebody's object would not be its maker's: no page is made there.
     pub(crate) fn is_closed_to(&self, region: &Region) -> bool {
         self.maker != NOBODY && region.shared() && u64::from(region.most) & prot::WRITE != 0
+    }
+
+    /// So many pages more of a region show it.
+    #[inline]
+    pub(crate) fn shows(&mut self, region: &Region, pages: u64) {
+        self.mapped += pages;
+        if u64::from(region.flags) & flags::PROGRAM != 0 {
+            self.programs += pages;
+        }
+    }
+
+    /// Or fewer.
+    #[inline]
+    pub(crate) fn hides(&mut self, region: &Region, pages: u64) {
+        self.mapped -= pages;
+        if u64::from(region.flags) & flags::PROGRAM != 0 {
+            self.programs -= pages;
+        }
     }
 
     pub(crate) fn unused(&self) -> bool {
@@ -360,6 +383,8 @@ impl<N: Nucleus> Vm<N> {
             spaces: Slab::new(),
             objects: Slab::new(),
             offers: Slab::new(),
+            taken: Vec::new(),
+            moves: 0,
             domains: Pieces::new(),
             leaving: Vec::new(),
             later: Later::default(),
@@ -533,7 +558,7 @@ pub(crate) fn forget_piece(
 ) {
     if piece.object != ANONYMOUS {
         if let Some(object) = objects.get_mut(piece.object as usize) {
-            object.mapped -= piece.pages();
+            object.hides(piece, piece.pages());
             if object.mapped != 0 {
                 return;
             }

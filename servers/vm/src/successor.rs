@@ -5,6 +5,7 @@
 use crate::accounts::ONE_RECORD;
 use crate::nucleus::{Answer, Nucleus, Pass};
 use crate::pages::{Pages, CHUNK};
+use crate::region::Region;
 use crate::region::ANONYMOUS;
 use crate::request::Request;
 use crate::slab::Handle;
@@ -97,6 +98,7 @@ impl<N: Nucleus> Vm<N> {
             portals: 0,
             inherited: false,
             mapped: 0,
+            programs: 0,
             asked: false,
             behind: 0,
             times: 0,
@@ -184,9 +186,14 @@ impl<N: Nucleus> Vm<N> {
             (number, o.handle, o.tag.unwrap_or(0), o.len, room)
         });
         let (number, handle, tag, pages, room) = found.ok_or(ENOENT)?;
-        let writable = self
-            .regions_of(number as u32, (0, u64::MAX), (0, 0))
-            .any(|(_, _, region, _)| region.shared() && u64::from(region.most) & prot::WRITE != 0);
+        let writes = |region: &Region| {
+            region.object == number as u32
+                && region.shared()
+                && u64::from(region.most) & prot::WRITE != 0
+        };
+        let writable = self.spaces.iter().any(|(_, space)| {
+            space.regions.may_show(number as u32) && space.regions.iter().any(writes)
+        });
         if !self.heap_has(room) {
             return Err(ENOMEM);
         }

@@ -33,6 +33,9 @@ const INIT_SPACE: u32 = 7;
 /// Frames of the boot archive.
 const ARCHIVE_FRAMES: u32 = 5;
 
+/// What [`World::touch`] says of a fault that is answered later.
+pub const WAITS: u64 = 99;
+
 /// A machine with `vm` on it, and the programs as far as `vm` sees them.
 pub struct World {
     pub vm: Vm<Machine>,
@@ -163,7 +166,7 @@ impl World {
                 ..Request::default()
             };
             let Some(answer) = self.request(request).1 else {
-                return Err(99);
+                return Err(WAITS);
             };
             if answer.words[0] == fault::REFUSED {
                 return Err(answer.words[1]);
@@ -236,6 +239,7 @@ impl World {
             *counts.entry(*frame).or_default() += 1;
         }
         let mut mapped: HashMap<usize, u64> = HashMap::new();
+        let mut programs: HashMap<usize, u64> = HashMap::new();
         // Chunks that several spaces hold have one reference to each frame.
         let mut chunks = HashSet::new();
         for (_, space) in vm.spaces.iter() {
@@ -247,14 +251,19 @@ impl World {
                 end = region.end;
                 if region.object != crate::region::ANONYMOUS {
                     *mapped.entry(region.object as usize).or_default() += region.pages();
+                    if u64::from(region.flags) & vm::flags::PROGRAM != 0 {
+                        *programs.entry(region.object as usize).or_default() += region.pages();
+                    }
+                    assert!(space.regions.may_show(region.object));
                 }
                 for page in region.start..region.end {
                     if let Some(found) = space.pages.get(page) {
                         let object = vm.objects.get(region.object as usize);
+                        let number = region.offset + (page - region.start);
+                        assert!(object.is_none_or(|o| number < o.len), "beyond the end");
                         let watched = object.filter(|object| object.is_watched());
                         assert!(!(found.cow && region.shared()) || watched.is_some());
                         if let (Some(object), true, false) = (watched, region.shared(), found.cow) {
-                            let number = region.offset + (page - region.start);
                             let noted = object.pages.marked(number, number + 1) == 1;
                             let alone = object.maker == crate::space::NOBODY;
                             assert!(noted || alone, "page {page:#x} is written unnoticed");
@@ -298,11 +307,16 @@ impl World {
             for region in space.regions.iter() {
                 if region.object != crate::region::ANONYMOUS {
                     *mapped.entry(region.object as usize).or_default() += region.pages();
+                    if u64::from(region.flags) & vm::flags::PROGRAM != 0 {
+                        *programs.entry(region.object as usize).or_default() += region.pages();
+                    }
+                    assert!(space.regions.may_show(region.object));
                 }
             }
         }
         for (i, object) in vm.objects.iter() {
             assert_eq!(object.mapped, mapped.remove(&i).unwrap_or(0));
+            assert_eq!(object.programs, programs.remove(&i).unwrap_or(0));
             assert!(!object.unused() || vm.pagers.has_ended(object.maker));
             for chunk in object.pages.overlapping(0, u64::MAX) {
                 for bit in (0..64).filter(|b| chunk.resident >> b & 1 != 0) {

@@ -205,6 +205,8 @@ impl<N: Nucleus> Vm<N> {
             return Some(refused(Fault::NoMapping));
         };
         let (object, maker) = (object.handle, object.maker);
+        // What is being taken away is there again, or gone, when that is over.
+        let going = self.going_from(object).is_some_and(|what| what.has(number));
         let Some(space) = self.spaces.get(index) else {
             return Some(refused(Fault::NoMapping));
         };
@@ -221,7 +223,7 @@ impl<N: Nucleus> Vm<N> {
         if self.pagers.missing.len() >= MAX_MISSING || self.pagers.missing.try_reserve(1).is_err() {
             return Some(refused(Fault::Exhausted));
         }
-        if !self.tell_pager(maker) {
+        if !going && !self.tell_pager(maker) {
             return Some(refused(Fault::BeyondEnd));
         }
         let until = (!program).then(|| self.nucleus.now() + PATIENCE);
@@ -233,7 +235,7 @@ impl<N: Nucleus> Vm<N> {
             waits,
             object,
             number,
-            asked: false,
+            asked: going,
             until,
         });
         None

@@ -8,7 +8,8 @@ use crate::nucleus::{Answer, Nucleus};
 use crate::pages::Kinds;
 use crate::region::Region;
 use crate::request::Request;
-use crate::space::{hardware, with_tables, Errno, Vm, BATCH};
+use crate::space::{hardware, with_tables, Errno, Vm};
+use crate::taken::What;
 use cairn_abi::layout::PAGE;
 use cairn_idl::errno::*;
 use cairn_idl::vm::{BADGE_OBJECT_FIRST, BADGE_READER};
@@ -47,6 +48,13 @@ impl<N: Nucleus> Vm<N> {
         page: u64,
         region: Region,
     ) -> Result<(), Fault> {
+        let number = region.offset + (page - region.start);
+        if self
+            .going(region.object)
+            .is_some_and(|what| what.has(number))
+        {
+            return Err(Fault::Missing);
+        }
         let space = self.spaces.get_mut(index).ok_or(Fault::NoMapping)?;
         let (frames, nucleus, tables) =
             (&mut self.frames, &mut self.nucleus, &mut self.table_frames);
@@ -67,10 +75,22 @@ impl<N: Nucleus> Vm<N> {
     /// OBJECT_WRITTEN.
     pub(crate) fn object_written(&mut self, r: &Request, index: usize) -> Result<Answer, Errno> {
         let (number, _) = self.watched_by(r, index)?;
+        let told = self.tell_written(r, number);
+        if !matches!(told, Ok(_) | Err(EAGAIN)) {
+            self.give_up_taking(number);
+        }
+        told
+    }
+
+    fn tell_written(&mut self, r: &Request, number: u32) -> Result<Answer, Errno> {
         let [_, first, pages, ..] = r.words;
-        let end = first.checked_add(pages).ok_or(EINVAL)?;
+        let mut end = first.checked_add(pages).ok_or(EINVAL)?;
         let object = self.objects.get(number as usize).ok_or(EBADF)?;
-        let mapped = object.mapped;
+        let (handle, mapped) = (object.handle, object.mapped);
+        // What was begun is done first.
+        if let Some(What::Writing((from, to))) = self.going_from(handle) {
+            end = if from == first { end.min(to) } else { end };
+        }
         let mut runs = [0; RUNS * RUN];
         let room = RUNS.min(r.in_len / RUN);
         let (mut count, mut reached, mut full) = (0, first, false);
@@ -91,55 +111,22 @@ impl<N: Nucleus> Vm<N> {
                 count += 1;
             });
         let growth = object.pages.growth((pages / 64 + 2).min(1 << 16) as usize);
-        let found = (count > 0).then(|| self.hiding_takes(number, first, reached));
-        if !self.heap_has(found.map_or(0, |takes| takes + growth)) {
-            return Err(ENOMEM);
-        }
-        self.write_part(r, 0, &runs[..count * RUN])?;
-        for run in runs[..count * RUN].chunks_exact(RUN) {
-            let word = |at: usize| {
-                let mut bytes = [0; 8];
-                bytes.copy_from_slice(&run[at..at + 8]);
-                u64::from_le_bytes(bytes)
-            };
-            let (from, to) = (word(0), word(0) + word(8));
-            self.take_writing(number, from, to);
-            if let Some(object) = self.objects.get_mut(number as usize) {
-                object.pages.set_marked(&mut self.frames, from, to, false);
+        if count > 0 {
+            if !self.heap_has(growth) {
+                return Err(ENOMEM);
             }
+            let range = (first, reached);
+            self.take_away(number, What::Writing(range))?;
+            // No write comes to where it has been taken away, until here.
+            self.write_part(r, 0, &runs[..count * RUN])?;
+            if let Some(object) = self.objects.get_mut(number as usize) {
+                let pages = &mut object.pages;
+                pages.set_marked(&mut self.frames, range.0, range.1, false);
+            }
+            self.try_again(handle, |number| (range.0..range.1).contains(&number));
         }
         let runs_program = mapped > 0 && self.runs(number);
         let words = [count as u64, mapped, u64::from(runs_program)];
         Ok(Answer::new(&words))
-    }
-
-    /// The next write to these pages of an object is noted, wherever they are mapped.
-    fn take_writing(&mut self, number: u32, from: u64, to: u64) {
-        let mut next = (0, 0);
-        loop {
-            let found = self
-                .regions_of(number, (from, to), next)
-                .next()
-                .map(|(index, _, region, pages)| (index, *region, pages));
-            let Some((index, region, (start, end))) = found else {
-                return;
-            };
-            next = (index, end);
-            if !region.shared() {
-                continue;
-            }
-            let Some(space) = self.spaces.get_mut(index) else {
-                continue;
-            };
-            let (nucleus, slot) = (&mut self.nucleus, space.slot);
-            let bits = hardware(region.prot, true);
-            space.pages.runs(start, end, 0, BATCH, Kinds::Cow, |run| {
-                // Without any right nothing is mapped.
-                if !run.marked && bits != 0 {
-                    let _ = nucleus.protect(slot, run.page * PAGE, run.pages, bits);
-                }
-            });
-            space.pages.set_marked(&mut self.frames, start, end, true);
-        }
     }
 }

@@ -1,5 +1,6 @@
 //! Memory objects that change under those who have them mapped.
 
+use super::model::Random;
 use super::*;
 use cairn_idl::errno::*;
 use cairn_idl::vm::flags;
@@ -41,19 +42,33 @@ impl File {
     }
 
     fn map(&mut self, id: Id, how: u64, pages: u64) {
+        self.map_at(id, AT, how, pages);
+    }
+
+    fn map_at(&mut self, id: Id, at: u64, how: u64, pages: u64) {
         let words = [
             vm::OBJECT_MAP,
-            AT * PAGE,
+            at * PAGE,
             pages * PAGE,
             RW,
             flags::FIXED | how,
             0,
         ];
         let answer = self.world.call_badge(id, self.object, &words);
-        assert_eq!(answer.words[0], AT * PAGE);
+        assert_eq!(answer.words[0], at * PAGE);
     }
 
     fn change_by(&mut self, who: Id, first: u64, pages: &[u64], length: u64) -> i64 {
+        for _ in 0..10_000 {
+            match self.change_part(who, first, pages, length) {
+                result if result == -EAGAIN => {}
+                result => return result,
+            }
+        }
+        panic!("it never ends");
+    }
+
+    fn change_part(&mut self, who: Id, first: u64, pages: &[u64], length: u64) -> i64 {
         const PASSED: u32 = 78;
         self.world.vm.nucleus.passed.insert(PASSED, self.object);
         let address = |p: &u64| (p * PAGE).to_le_bytes();
@@ -276,4 +291,168 @@ fn all_of_it_is_free_in_the_end() {
     f.world.audit();
     let nucleus = f.world.vm.nucleus.owned.len();
     assert_eq!(f.world.vm.frames.free(), 6000 - 1 - nucleus);
+}
+
+/// Where users of [`often`] have it whole.
+const WHOLE: u64 = 200;
+
+/// A file of 4 pages that `users` map `times` times each, one mapping in each other page, all of them touched.
+/// Before their spaces there is room for some more.
+fn often(users: usize, times: u64) -> (File, Vec<Id>) {
+    let mut f = file(4);
+    let before = [0; 3].map(|_| f.world.create());
+    let ids = (0..users).map(|_| f.world.create()).collect::<Vec<_>>();
+    before.iter().for_each(|id| f.world.destroy(*id));
+    f.world.do_all_pieces();
+    for &id in &ids {
+        for at in 0..times {
+            let address = (AT + 2 * at) * PAGE;
+            let flag = flags::FIXED | if at % 3 == 0 { 0 } else { SHARED };
+            let words = [vm::OBJECT_MAP, address, PAGE, RW, flag, at % 4 * PAGE];
+            assert_eq!(f.world.call_badge(id, f.object, &words).words[0], address);
+            assert_eq!(f.read(id, 2 * at), Ok((at % 4 + 1) as u8));
+        }
+    }
+    (f, ids)
+}
+
+/// Of what many mappings show a part is taken away at a time. Who touches it waits until all of it has gone, and what others do is done meanwhile.
+#[test]
+fn what_is_mapped_often_is_cut_in_parts() {
+    let (mut f, ids) = often(3, 40);
+    let (mut parts, mut waits) = (0, 0);
+    while f.change_part(f.server, 2, &[], 2) != 0 {
+        parts += 1;
+        assert!(parts < 100);
+        // What has gone does not come back.
+        match f.read(ids[0], 2 * 2) {
+            Err(WAITS) => waits += 1,
+            other => assert_eq!(other, Ok(3)),
+        }
+        // Pages that stay can be touched, and what is mapped now shows nothing of what goes.
+        assert_eq!(f.read(ids[2], 2 * 5), Ok(2));
+        f.map(ids[1], SHARED, 1);
+        assert_eq!(f.read(ids[1], 0), Ok(1));
+        f.world.audit();
+    }
+    assert!(parts > 5, "{parts}");
+    assert!(waits > 0);
+    let replies = std::mem::take(&mut f.world.vm.nucleus.replies);
+    assert_eq!(replies.len(), waits);
+    for (_, answer) in replies {
+        assert_eq!(answer.words[..2], [cairn_abi::fault::REFUSED, BEYOND]);
+    }
+    for &id in &ids {
+        for at in 1..40 {
+            let expected = match at % 4 {
+                0 | 1 => Ok((at % 4 + 1) as u8),
+                _ => Err(BEYOND),
+            };
+            assert_eq!(f.read(id, 2 * at), expected, "{at}");
+        }
+    }
+    assert!(f.world.vm.taken.is_empty());
+}
+
+/// Its maker begins with a cut and does not go on: asks for something else, is late, ends. Who waits goes on.
+#[test]
+fn what_is_not_taken_away_to_the_end_comes_back() {
+    for how in 0..3 {
+        let (mut f, ids) = often(3, 40);
+        let server = f.server;
+        assert_eq!(f.change_part(server, 0, &[], 0), -EAGAIN);
+        assert_eq!(f.read(ids[0], 2), Err(WAITS));
+        match how {
+            0 => f.change(1, &[ARENA + 20], 4),
+            1 => {
+                f.world.vm.nucleus.time += 999_000_000;
+                f.world.vm.late();
+                assert!(f.world.vm.nucleus.replies.is_empty());
+                f.world.vm.nucleus.time += 2_000_000;
+                f.world.vm.late();
+            }
+            _ => {
+                f.world.destroy(server);
+                f.world.do_all_pieces();
+            }
+        }
+        f.world.audit();
+        let replies = std::mem::take(&mut f.world.vm.nucleus.replies);
+        assert_eq!(replies.len(), 1);
+        assert_eq!(replies[0].1.words[0], cairn_abi::fault::RESOLVED, "{how}");
+        let expected = if how == 0 { 21 } else { 2 };
+        assert_eq!(f.read(ids[0], 2), Ok(expected));
+        assert!(f.world.vm.taken.is_empty());
+    }
+}
+
+/// Forks, moves, ends of programs and new mappings between the parts: in the end nobody sees what has gone.
+#[test]
+fn what_goes_is_gone_whatever_others_do_meanwhile() {
+    let mut random = Random(77);
+    for round in 0..60 {
+        let (mut f, mut ids) = often(3, 30);
+        let server = f.server;
+        // Whole, shared and private.
+        for &id in &ids {
+            f.map_at(id, AT + WHOLE, SHARED, 4);
+            f.map_at(id, AT + WHOLE + 5, 0, 4);
+            for page in 0..9 {
+                let _ = f.read(id, WHOLE + page);
+            }
+        }
+        let mut parts = 0;
+        let (first, list, length): (u64, &[u64], u64) = match round % 3 {
+            0 => (2, &[], 2),
+            1 => (0, &[ARENA + 50, 0], 4),
+            _ => (1, &[ARENA + 60, ARENA + 2], 3),
+        };
+        while f.change_part(server, first, list, length) != 0 {
+            parts += 1;
+            assert!(parts < 500);
+            let id = ids[random.below(ids.len() as u64) as usize];
+            let at = random.below(30);
+            match random.below(8) {
+                5 => f.map_at(id, AT + WHOLE + 20 + 5 * random.below(8), 0, 4),
+                6 => {
+                    let _ = f.read(id, WHOLE + random.below(9));
+                }
+                0 | 1 if ids.len() < 8 => ids.extend(f.world.fork(id)),
+                2 | 3 => {
+                    // From the top to the bottom, where the search has been, or back.
+                    let (low, high) = ((AT - 100 + at) * PAGE, (AT + 2 * at) * PAGE);
+                    for (from, to) in [(high, low), (low, high)] {
+                        let words = [vm::REMAP, from, PAGE, PAGE, 3, to];
+                        if f.world.call(id, &words) > 0 {
+                            break;
+                        }
+                    }
+                }
+                4 if ids.len() > 2 => {
+                    f.world.destroy(id);
+                    ids.retain(|&other| other != id);
+                }
+                _ => {
+                    let _ = f.world.write(id, AT + 2 * at, 99);
+                }
+            }
+            f.world.audit();
+        }
+        f.world.vm.nucleus.replies.clear();
+        assert!(f.world.vm.taken.is_empty());
+        for &id in &ids {
+            for page in (AT - 100)..(AT + WHOLE + 60) {
+                let Ok(seen) = f.world.read(id, page) else {
+                    continue;
+                };
+                let gone = match round % 3 {
+                    0 => seen == 3 || seen == 4,
+                    1 => seen == 1,
+                    _ => seen == 2 || seen == 4,
+                };
+                assert!(!gone, "round {round}: {seen} at {page:#x}");
+            }
+        }
+        f.world.audit();
+    }
 }

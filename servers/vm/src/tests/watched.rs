@@ -15,8 +15,15 @@ const WATCHER: u32 = 70;
 const PASSED: u32 = 78;
 const TAG: u64 = 0x77;
 /// How `World::touch` says that the fault waits.
-const WAITS: Result<u8, u64> = Err(99);
+const WAITS: Result<u8, u64> = Err(super::WAITS);
 const BEYOND: u64 = 2;
+
+/// Ask until all is done of what is done in parts.
+fn again(ask: impl FnMut() -> u64) -> u64 {
+    let all = std::iter::repeat_with(ask).take(10_000);
+    let mut done = all.skip_while(|&result| result == (-EAGAIN) as u64);
+    done.next().expect("an end")
+}
 
 /// A file server whose disk is in this test: page `p` of the file is full of `disk[p]`.
 struct Server {
@@ -120,6 +127,10 @@ impl Server {
     }
 
     fn change(&mut self, first: u64, places: &[u64]) -> u64 {
+        again(|| self.change_part(first, places))
+    }
+
+    fn change_part(&mut self, first: u64, places: &[u64]) -> u64 {
         let address = |p: &u64| (p * PAGE).to_le_bytes();
         self.world.vm.nucleus.out = places.iter().flat_map(address).collect();
         let length = self.disk.len() as u64;
@@ -167,7 +178,11 @@ impl Server {
     fn written(&mut self, first: u64, pages: u64, room: usize) -> Vec<(u64, u64)> {
         self.world.vm.nucleus.input = vec![0; room * 16];
         let words = [vm::OBJECT_WRITTEN, first, pages, 0, 0, 0, 0, 0];
-        let answer = pass(&mut self.world, self.id, words, self.object);
+        let mut answer = Answer::default();
+        again(|| {
+            answer = pass(&mut self.world, self.id, words, self.object);
+            answer.words[0]
+        });
         self.world.audit();
         let bytes = std::mem::take(&mut self.world.vm.nucleus.input);
         let count = answer.words[0] as usize;
@@ -1119,4 +1134,58 @@ fn parts_of_a_shared_mapping_show_other_pages() {
     assert_eq!(remap(&mut s, user, 3, 1, 1), 0);
     assert_eq!(s.read(user, 3), Ok(s.disk[1]));
     assert_eq!(s.write(user, 3, 9), Err(1), "it is still only for reading");
+}
+
+/// A file that is mapped very often: what was written is told when the right to write has been taken away everywhere, a part at a time. No write is lost.
+#[test]
+fn writes_to_what_is_mapped_often_are_told_in_parts() {
+    const TIMES: u64 = 30;
+    let mut s = Server::new(4);
+    (0..4).for_each(|page| s.bring(page));
+    let users = [0; 3].map(|_| s.world.create());
+    for &id in &users {
+        for at in 0..TIMES {
+            let address = (AT + 2 * at) * PAGE;
+            let words = [
+                vm::OBJECT_MAP,
+                address,
+                PAGE,
+                RW,
+                SHARED | flags::FIXED,
+                at % 4 * PAGE,
+            ];
+            assert_eq!(s.world.call_badge(id, s.object, &words).words[0], address);
+        }
+    }
+    for round in 0..20 {
+        for &id in &users {
+            (0..TIMES).for_each(|at| s.write(id, 2 * at, 7 + at as u8 % 4).unwrap());
+        }
+        let (mut parts, mut waits) = (0, 0);
+        s.world.vm.nucleus.input = vec![0; 4 * 16];
+        let told = loop {
+            let words = [vm::OBJECT_WRITTEN, 0, 4, 0, 0, 0, 0, 0];
+            let answer = pass(&mut s.world, s.id, words, s.object);
+            s.world.audit();
+            if answer.words[0] != (-EAGAIN) as u64 {
+                break answer.words[0];
+            }
+            parts += 1;
+            let at = (round + parts * 11) % TIMES;
+            match s.write(users[(parts % 3) as usize], 2 * at, 7 + at as u8 % 4) {
+                Err(super::WAITS) => waits += 1,
+                other => assert_eq!(other, Ok(())),
+            }
+            s.world.audit();
+        };
+        assert_eq!((told, parts > 3), (1, true), "{parts}");
+        assert!(waits > 0);
+        assert_eq!(s.world.vm.nucleus.input[8], 4);
+        // Who waited has written since.
+        let replies = std::mem::take(&mut s.world.vm.nucleus.replies);
+        assert_eq!(replies.len(), waits);
+        assert!(replies.iter().all(|(_, a)| a.words[0] == 0));
+        assert!(!s.written(0, 4, 4).is_empty());
+        assert_eq!(s.written(0, 4, 4), []);
+    }
 }
