@@ -41,6 +41,10 @@ pub trait Objects {
         slots: &[Option<Slot>],
         pages: u64,
     ) -> Result<u64, Refused>;
+    /// It has so many pages from now on. False: for some of its mappings only, and it is to be asked again. (What is refused is refused by [`Objects::change`] as well.)
+    fn cut(&mut self, _object: Self::Object, _pages: u64) -> bool {
+        true
+    }
     /// Who waits for these pages does so in vain.
     fn refuse(&mut self, tag: u64, first: u64, pages: u64);
     /// Runs (first page and count) of pages that programs have written since this was asked last → how many runs, how many pages are mapped, whether a program that runs was started from it. What did not fit is told next time.
@@ -334,6 +338,14 @@ impl<O: Objects> Mapped<O> {
                 cache.set_shown(file, page, false);
             }
             at = end;
+        }
+    }
+
+    /// Before [`Mapped::resize`] makes a file shorter: what is behind its new end leaves all mappings. False: some of them, if it is mapped very often; ask again when others have been served.
+    pub fn cut(&mut self, file: File, pages: u64) -> bool {
+        match self.files.get(&file) {
+            Some(shown) if pages < shown.pages => self.objects.cut(shown.object, pages),
+            _ => true,
         }
     }
 

@@ -48,6 +48,10 @@ impl Objects for NativeObjects {
         })
     }
 
+    fn cut(&mut self, object: Portal, pages: u64) -> bool {
+        cairn_rt::memory::hide(object, pages, 0, pages).unwrap_or(true)
+    }
+
     fn refuse(&mut self, tag: u64, first: u64, pages: u64) {
         paging::refuse(tag, first, pages);
     }

@@ -85,7 +85,11 @@ impl<M: Memory, D: Device> Ext4<M, D> {
             }
         }
         if size < old {
-            self.resize_mapped(ino, size)?;
+            if self.mapped.cut(file, pages) {
+                self.resize_mapped(ino, size)?;
+            } else {
+                return Err(cx.goes_on());
+            }
         } else {
             self.clean_tail(ino, old);
         }

@@ -21,6 +21,8 @@ pub struct FakeVm {
     pub vm: Vm,
     pub asked: VecDeque<Request>,
     pub synced: Vec<(u64, i64)>,
+    /// Parts that are to be asked for before a file is cut for all who map it.
+    pub parts: u32,
     /// Pages that were taken out of what was left of the cache.
     pub taken: BTreeSet<u64>,
 }
@@ -58,6 +60,15 @@ impl Objects for FakeObjects {
             return Ok(0);
         }
         self.with(|vm| vm.change(object.0, first, slots, pages))
+    }
+    fn cut(&mut self, object: Portal, pages: u64) -> bool {
+        let left = self.0.borrow().parts;
+        self.0.borrow_mut().parts = left.saturating_sub(1);
+        if left == 0 {
+            // What is refused is refused by the next change as well.
+            let _ = self.change(object, pages, &[], pages);
+        }
+        left == 0
     }
     fn refuse(&mut self, tag: u64, first: u64, pages: u64) {
         self.with(|vm| vm.refuse(tag, first, pages));
@@ -221,7 +232,10 @@ fn holes_are_filled_cut_and_punched_under_a_mapping() {
     assert_eq!(machine.result(file, &[fs::TRUNCATE, 120 * 4096], b""), 0);
     let tail = machine.see(object, 100, 4096);
     assert!(tail[..10] == pattern(100, 4096)[..10] && tail[10..].iter().all(|b| *b == 0));
+    // It is mapped very often.
+    machine.vm().borrow_mut().parts = 3;
     assert_eq!(machine.result(file, &[fs::TRUNCATE, 20 * 4096], b""), 0);
+    assert_eq!(machine.vm().borrow().parts, 0);
     assert_eq!(machine.vm().borrow().vm.objects[&object].pages, 20);
     assert!(machine.vm().borrow().vm.objects[&object]
         .has
