@@ -287,19 +287,9 @@ impl<N: Nucleus> Vm<N> {
         self.lenders.deferred.retain(|r| r.token != token);
     }
 
-    /// When [`Vm::late`] is to be called.
+    /// When those are late who were asked for something: when [`Vm::late`] is to be called.
     #[inline]
     pub fn deadline(&self) -> Option<u64> {
-        let others = self.others_late();
-        match self.pools.rest_at {
-            Some(at) => Some(others.map_or(at, |others| others.min(at))),
-            None => others,
-        }
-    }
-
-    /// When those are late who were asked for something.
-    #[inline]
-    fn others_late(&self) -> Option<u64> {
         let lenders = self.lenders.first_late;
         if self.pagers.nobody_waits() {
             return lenders;
@@ -311,8 +301,7 @@ impl<N: Nucleus> Vm<N> {
     /// Time has passed: who was asked and did not come is not waited for any more.
     pub fn late(&mut self) {
         let now = self.nucleus.now();
-        self.pools_late(now);
-        if self.others_late().is_none_or(|at| at > now) {
+        if self.deadline().is_none_or(|at| at > now) {
             return;
         }
         self.late_takings(now);

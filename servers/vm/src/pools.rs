@@ -20,8 +20,6 @@ const QUIET: u64 = 64;
 /// From the end of a domain to the next look for what may go back, and between two looks, of which each that finds nothing doubles it, up to the last.
 const REST: u64 = 100_000_000;
 const REST_MOST: u64 = 6_400_000_000;
-/// Between two pieces that are taken.
-const STEP: u64 = 1_000_000;
 
 pub(crate) struct Pools {
     /// Frames that were given to them.
@@ -149,8 +147,16 @@ impl<N: Nucleus> Vm<N> {
         }
     }
 
-    /// If it is time, pools are looked at when nobody wants anything.
-    pub(crate) fn pools_late(&mut self, now: u64) {
+    /// If it is time, pools are looked at when nobody wants anything. (After a request: an alarm would have `vm` finish what it just does at its own priority.)
+    #[inline]
+    pub(crate) fn look_at_time(&mut self) {
+        if self.pools.rest_at.is_some() {
+            self.pools_late();
+        }
+    }
+
+    fn pools_late(&mut self) {
+        let now = self.nucleus.now();
         if self.pools.rest_at.is_some_and(|at| at <= now) {
             self.pools.rest_at = None;
             self.later.pools_rest = true;
@@ -180,7 +186,7 @@ impl<N: Nucleus> Vm<N> {
             }
             // One piece at a time: nobody waits for it.
             self.pools.wait = REST;
-            self.pools.rest_at = Some(now + STEP);
+            self.later.pools_rest = true;
             return self.wake_waiting();
         }
         self.pools.wait *= 2;

@@ -50,6 +50,7 @@ impl<N: Nucleus> Vm<N> {
         }
         self.look_at_caches();
         self.look_at_idle();
+        self.look_at_time();
     }
 
     #[cold]
