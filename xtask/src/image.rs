@@ -3,7 +3,7 @@
 use crate::archive::Archive;
 use crate::build::{self, System};
 use crate::cli::{Machine, Root};
-use crate::{composition, packages, places};
+use crate::{composition, link, packages, places};
 use anyhow::{Context, Result};
 use cairn_manifest::{Component, Manifest, Registers};
 use std::fs;
@@ -17,6 +17,8 @@ const DISK_MODULES: [&str; 5] = [
     "ext4",
     "isofs",
 ];
+/// What it needs for a link, and for trees that another machine serves.
+const NET_MODULES: [&str; 4] = ["virtio_pci", "virtio_net", "9p", "9pnet_fd"];
 /// Where `guest-init` looks for modules.
 const MODULES: &str = "lib/modules/at-start";
 
@@ -75,10 +77,13 @@ fn root(guest_init: &Path, machine: &Machine) -> Result<Archive> {
 }
 
 /// What Linux boots from: the root, and the modules for what Cairn has built in, which `guest-init` loads in the order of their names: TUN, loop devices, and
-/// disks where there are some.
+/// disks and links where there are some.
 pub fn linux(guest_init: &Path, machine: &Machine) -> Result<Archive> {
     let mut archive = root(guest_init, machine)?;
     let mut names = vec!["tun", "loop"];
+    if !link::links(machine).is_empty() {
+        names.extend(NET_MODULES);
+    }
     if !machine.attached()?.is_empty() {
         names.extend(DISK_MODULES);
     }
@@ -111,7 +116,9 @@ fn small() -> Result<Archive> {
             archive.symlink(&applet, "/bin/busybox");
         }
     }
-    archive.symlink("usr/local/sbin/cairn-ctl", "/sbin/init");
+    for name in ["cairn-ctl", "cairn-9p"] {
+        archive.symlink(&format!("usr/local/sbin/{name}"), "/sbin/init");
+    }
     archive.host(&places::root().join("system/root"), "/")?;
     Ok(archive)
 }

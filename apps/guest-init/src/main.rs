@@ -6,7 +6,7 @@
 //! The words come from the kernel command line: as environment variables (both kernels hand unknown `name=value` words to the first
 //! process that way), or from `/proc/cmdline`. Further words: `rows=` and `cols=`, the size of the host's terminal; `term=`, its kind; `nameserver=`, who is asked for names if `/etc/resolv.conf` is not there.
 //!
-//! Under the names `cairn-ctl`, `poweroff`, `halt` and `reboot` it is those programs (`cairn_ctl`).
+//! Under the names `cairn-ctl`, `cairn-9p`, `poweroff`, `halt` and `reboot` it is those programs (`cairn_ctl`, `cairn_9p`).
 //!
 //! One thread, no allocation after `fork` in the child that could matter, and only old system calls: this program must work early
 //! in a system's life.
@@ -29,6 +29,7 @@ fn main() -> ExitCode {
     let name = words.next().unwrap_or_default();
     match name.rsplit('/').next().unwrap_or_default() {
         "cairn-ctl" => ExitCode::from(cairn_ctl::main(&words.collect::<Vec<_>>())),
+        cairn_9p::NAME => ExitCode::from(cairn_9p::main(&words.collect::<Vec<_>>())),
         "poweroff" | "halt" => ask_first(libc::SIGUSR2),
         "reboot" => ask_first(libc::SIGTERM),
         _ => {

@@ -43,7 +43,7 @@ pub fn enter(device: &str) {
 
 /// Where this program is beside a root on a disk, the names under which it is other programs, and their folder.
 const OWN: &str = "/boot/sbin/init";
-const NAMES: [&str; 4] = ["cairn-ctl", "halt", "poweroff", "reboot"];
+const NAMES: [&str; 5] = ["cairn-ctl", "cairn-9p", "halt", "poweroff", "reboot"];
 const NAMES_IN: &str = "/usr/local/sbin";
 
 /// Links from these names, where nothing is yet. A root that cannot be written does without.

@@ -1,5 +1,7 @@
-//! Answers. Each function takes the body that [`body`] gave for a request of that kind.
+//! Answers, read. Each function takes the body that [`body`] gave for a request of that kind.
 
+use crate::reader::Reader;
+use crate::request::Lock;
 use crate::{kind, HEAD, VERSION};
 
 /// Why there is no answer.
@@ -11,7 +13,7 @@ pub enum Trouble {
     Nonsense,
 }
 
-type Result<T> = core::result::Result<T, Trouble>;
+pub(crate) type Result<T> = core::result::Result<T, Trouble>;
 
 /// What tells files of a server apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,58 +64,6 @@ pub struct Entry<'a> {
     pub name: &'a [u8],
 }
 
-/// Bytes that have not been read yet.
-struct Reader<'a>(&'a [u8]);
-
-impl<'a> Reader<'a> {
-    fn bytes(&mut self, count: usize) -> Result<&'a [u8]> {
-        let (bytes, rest) = self.0.split_at_checked(count).ok_or(Trouble::Nonsense)?;
-        self.0 = rest;
-        Ok(bytes)
-    }
-
-    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
-        let (bytes, rest) = self.0.split_first_chunk().ok_or(Trouble::Nonsense)?;
-        self.0 = rest;
-        Ok(*bytes)
-    }
-
-    fn u8(&mut self) -> Result<u8> {
-        self.array().map(u8::from_le_bytes)
-    }
-
-    fn u16(&mut self) -> Result<u16> {
-        self.array().map(u16::from_le_bytes)
-    }
-
-    fn u32(&mut self) -> Result<u32> {
-        self.array().map(u32::from_le_bytes)
-    }
-
-    fn u64(&mut self) -> Result<u64> {
-        self.array().map(u64::from_le_bytes)
-    }
-
-    fn text(&mut self) -> Result<&'a [u8]> {
-        let length = self.u16()?;
-        self.bytes(length.into())
-    }
-
-    fn qid(&mut self) -> Result<Qid> {
-        Ok(Qid {
-            kind: self.u8()?,
-            version: self.u32()?,
-            path: self.u64()?,
-        })
-    }
-
-    /// Seconds and nanoseconds, which are less than a second.
-    fn time(&mut self) -> Result<(i64, i64)> {
-        let (seconds, nanoseconds) = (self.u64()?, self.u64()?);
-        Ok((seconds as i64, nanoseconds.min(999_999_999) as i64))
-    }
-}
-
 /// The length that a message says that it has: not below a head's, and not above `most`.
 pub fn length(head: [u8; 4], most: usize) -> Result<usize> {
     let length = u32::from_le_bytes(head) as usize;
@@ -155,6 +105,12 @@ pub fn version(body: &[u8]) -> Result<u32> {
 /// Of ATTACH and OPEN: the file.
 pub fn qid(body: &[u8]) -> Result<Qid> {
     Reader(body).qid()
+}
+
+/// Of OPEN and CREATE: the file, and how much is best read or written at once (0: as much as a message holds).
+pub fn opened(body: &[u8]) -> Result<(Qid, u32)> {
+    let mut reader = Reader(body);
+    Ok((reader.qid()?, reader.u32()?))
 }
 
 /// Of WALK: whether it has come so many names far.
@@ -208,6 +164,21 @@ pub fn count(body: &[u8], most: usize) -> Result<usize> {
 /// Of READLINK.
 pub fn target(body: &[u8]) -> Result<&[u8]> {
     Reader(body).text()
+}
+
+/// Of LOCK: what became of it, one of [`crate::lock_status`].
+pub fn locked(body: &[u8]) -> Result<u8> {
+    Reader(body).u8()
+}
+
+/// Of GETLOCK: the lock that is in the way; of kind [`crate::lock_kind::NONE`] if there is none.
+pub fn lock(body: &[u8]) -> Result<Lock<'_>> {
+    Reader(body).lock()
+}
+
+/// Of ATTRIBUTE: how many bytes there are to be read.
+pub fn length_of_value(body: &[u8]) -> Result<u64> {
+    Reader(body).u64()
 }
 
 pub fn space(body: &[u8]) -> Result<Space> {

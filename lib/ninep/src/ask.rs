@@ -1,5 +1,6 @@
-//! Requests.
+//! Requests, made.
 
+use crate::request::Lock;
 use crate::{kind, HEAD, NO_FID, NO_TAG, VERSION};
 use alloc::vec::Vec;
 
@@ -37,7 +38,7 @@ impl Time {
 }
 
 /// Bits of SETATTR.
-mod set {
+pub(crate) mod set {
     pub const MODE: u32 = 1 << 0;
     pub const UID: u32 = 1 << 1;
     pub const GID: u32 = 1 << 2;
@@ -49,13 +50,18 @@ mod set {
 }
 
 /// All basic attributes, of GETATTR.
-const BASIC: u64 = 0x7ff;
+pub const BASIC: u64 = 0x7ff;
 
 impl Ask {
     fn new(kind: u8) -> Ask {
         let mut bytes = Vec::with_capacity(64);
         bytes.extend([0, 0, 0, 0, kind, 0xff, 0xff]);
         Ask(bytes)
+    }
+
+    fn u8(mut self, value: u8) -> Ask {
+        self.0.push(value);
+        self
     }
 
     fn u32(mut self, value: u32) -> Ask {
@@ -125,8 +131,25 @@ impl Ask {
 
     /// As user 0, whoever that is on the other side.
     pub fn attach(fid: u32) -> Ask {
+        Ask::attach_as(fid, b"root", b"", 0)
+    }
+
+    /// As a user, by name and number, to a tree.
+    pub fn attach_as(fid: u32, user: &[u8], tree: &[u8], uid: u32) -> Ask {
         let ask = Ask::new(kind::ATTACH).u32(fid).u32(NO_FID);
-        ask.text(b"root").text(b"").u32(0).end()
+        ask.text(user).text(tree).u32(uid).end()
+    }
+
+    pub fn authentication(fid: u32, user: &[u8], tree: &[u8], uid: u32) -> Ask {
+        let ask = Ask::new(kind::AUTH).u32(fid).text(user);
+        ask.text(tree).u32(uid).end()
+    }
+
+    /// The request with this tag is no longer wanted.
+    pub fn flush(tag: u16) -> Ask {
+        let mut ask = Ask::new(kind::FLUSH);
+        ask.0.extend(tag.to_le_bytes());
+        ask.end()
     }
 
     /// `new` is the file that these names lead to from `fid`; without names the same one.
@@ -168,6 +191,12 @@ impl Ask {
         Ask::new(kind::OPEN).u32(fid).u32(flags).end()
     }
 
+    /// A new file of a folder, whose number is then the opened file's.
+    pub fn create(folder: u32, name: &[u8], flags: u32, mode: u32, gid: u32) -> Ask {
+        let ask = Ask::new(kind::CREATE).u32(folder).text(name);
+        ask.u32(flags).u32(mode).u32(gid).end()
+    }
+
     pub fn read(fid: u32, offset: u64, count: u32) -> Ask {
         Ask::new(kind::READ).u32(fid).u64(offset).u32(count).end()
     }
@@ -185,7 +214,40 @@ impl Ask {
     }
 
     pub fn sync(fid: u32) -> Ask {
-        Ask::new(kind::FSYNC).u32(fid).u32(0).end()
+        Ask::sync_of(fid, false)
+    }
+
+    /// `data`: what is not needed to find the data may wait.
+    pub fn sync_of(fid: u32, data: bool) -> Ask {
+        Ask::new(kind::FSYNC).u32(fid).u32(data.into()).end()
+    }
+
+    /// `flags`: of [`crate::lock_flags`].
+    pub fn lock(fid: u32, flags: u32, lock: &Lock) -> Ask {
+        let ask = Ask::new(kind::LOCK).u32(fid).u8(lock.kind).u32(flags);
+        ask.range(lock)
+    }
+
+    /// Which lock is in this one's way.
+    pub fn lock_there(fid: u32, lock: &Lock) -> Ask {
+        Ask::new(kind::GETLOCK).u32(fid).u8(lock.kind).range(lock)
+    }
+
+    fn range(self, lock: &Lock) -> Ask {
+        let ask = self.u64(lock.start).u64(lock.length);
+        ask.u32(lock.process).text(lock.client).end()
+    }
+
+    /// `new` is the value of an extended attribute, to be read; without a name the list of names.
+    pub fn attribute(fid: u32, new: u32, name: &[u8]) -> Ask {
+        let ask = Ask::new(kind::ATTRIBUTE).u32(fid).u32(new);
+        ask.text(name).end()
+    }
+
+    /// What is written to this number then is the attribute's value, which is set when the number ends.
+    pub fn set_attribute(fid: u32, name: &[u8], size: u64, flags: u32) -> Ask {
+        let ask = Ask::new(kind::SET_ATTRIBUTE).u32(fid).text(name);
+        ask.u64(size).u32(flags).end()
     }
 
     pub fn end_of(fid: u32) -> Ask {
@@ -207,8 +269,13 @@ impl Ask {
 
     /// Anything but a folder and a link, by the type in `mode`.
     pub fn node(folder: u32, name: &[u8], mode: u32, gid: u32) -> Ask {
-        let ask = Ask::new(kind::MKNOD).u32(folder).text(name);
-        ask.u32(mode).u32(0).u32(0).u32(gid).end()
+        Ask::device(folder, name, mode, (0, 0), gid)
+    }
+
+    /// `device`: its two numbers.
+    pub fn device(folder: u32, name: &[u8], mode: u32, device: (u32, u32), gid: u32) -> Ask {
+        let ask = Ask::new(kind::MKNOD).u32(folder).text(name).u32(mode);
+        ask.u32(device.0).u32(device.1).u32(gid).end()
     }
 
     pub fn symlink(folder: u32, name: &[u8], target: &[u8], gid: u32) -> Ask {
@@ -228,5 +295,15 @@ impl Ask {
     pub fn rename(from: u32, name: &[u8], to: u32, new: &[u8]) -> Ask {
         let ask = Ask::new(kind::RENAMEAT).u32(from).text(name);
         ask.u32(to).text(new).end()
+    }
+
+    /// As clients do that know no RENAMEAT.
+    pub fn rename_file(fid: u32, to: u32, new: &[u8]) -> Ask {
+        Ask::new(kind::RENAME).u32(fid).u32(to).text(new).end()
+    }
+
+    /// As clients do that know no UNLINKAT. The number ends as well.
+    pub fn remove_file(fid: u32) -> Ask {
+        Ask::new(kind::REMOVE).u32(fid).end()
     }
 }
