@@ -8,7 +8,6 @@ use std::io::{self, BufReader};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -67,8 +66,10 @@ pub fn output() -> Result<File, String> {
 
 /// This program again, with its standard input and output here.
 fn start(words: &[&str], options: &Options, stream: OwnedFd) -> io::Result<Child> {
-    let mut command = Command::new("/proc/self/exe");
-    command.arg0(NAME).args(words);
+    // As it was called: the name decides which program the file is.
+    let own = std::env::args_os().next();
+    let mut command = Command::new(own.unwrap_or_else(|| NAME.into()));
+    command.args(words);
     if options.read_only {
         command.arg("--read-only");
     }

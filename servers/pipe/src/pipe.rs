@@ -252,14 +252,21 @@ impl Pipe {
         Direct::Done(length)
     }
 
-    /// What an end with these flags is ready for.
-    pub fn ready(&self, flags: u64) -> u64 {
+    /// For a FIFO's reader that did not wait for a writer: how often one had opened it. The end of the others is none for this reader.
+    pub fn without_writer(&self, flags: u64) -> Option<u32> {
+        let alone = self.fifo.is_some() && self.writers == 0 && reads(flags);
+        // One that waited had a writer, even if that is gone again.
+        (alone && flags & o::NONBLOCK != 0).then_some(self.writer_opens)
+    }
+
+    /// What an end with these flags is ready for; `without`: as it was opened.
+    pub fn ready(&self, flags: u64, without: Option<u32>) -> u64 {
         let mut ready = 0;
         if reads(flags) {
             if !self.ring.is_empty() {
                 ready |= poll::IN | poll::RDNORM;
             }
-            if self.writers == 0 {
+            if self.writers == 0 && without != Some(self.writer_opens) {
                 ready |= poll::HUP;
             }
         }

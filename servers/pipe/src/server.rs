@@ -218,8 +218,8 @@ impl Pipes {
         pipe.add(o::WRONLY);
         pipe.holds = 2;
         let node = Node::Pipe(self.insert(cx, Object::Pipe(pipe))?);
-        let read_end = handles.insert(cx, node, o::RDONLY | flags, 0, ())?;
-        let write_end = handles.insert(cx, node, o::WRONLY | flags, 0, ())?;
+        let read_end = handles.insert(cx, node, o::RDONLY | flags, 0, None)?;
+        let write_end = handles.insert(cx, node, o::WRONLY | flags, 0, None)?;
         Ok(two(read_end, write_end))
     }
 
@@ -262,7 +262,7 @@ impl Pipes {
         let (pipe, _) = self.pipe(index)?;
         pipe.fifo = Some(fifo);
         pipe.holds += 1;
-        handles.insert(cx, Node::Pipe(index), o::PATH, 0, ())
+        handles.insert(cx, Node::Pipe(index), o::PATH, 0, None)
     }
 
     fn make_event<'a>(
@@ -280,7 +280,7 @@ impl Pipes {
         };
         handles.room(cx, 1)?;
         let node = Node::Event(self.insert(cx, Object::Event(event))?);
-        let badge = handles.insert(cx, node, o::RDWR | flags & o::NONBLOCK, 0, ())?;
+        let badge = handles.insert(cx, node, o::RDWR | flags & o::NONBLOCK, 0, None)?;
         Ok(Reply::new(&[0]).mint(badge))
     }
 }
@@ -295,7 +295,8 @@ fn two<'a>(first: u64, second: u64) -> Reply<'a> {
 
 impl Server for Pipes {
     type Node = Node;
-    type State = ();
+    /// [`Pipe::without_writer`].
+    type State = Option<u32>;
 
     fn root(&mut self, _: u64) -> Node {
         Node::Root
@@ -381,7 +382,7 @@ impl Server for Pipes {
         cx: &mut Context,
         node: Node,
         flags: u64,
-        _: &mut (),
+        state: &mut Option<u32>,
     ) -> Answer<Opened<Node>> {
         let index = match node {
             Node::Root => {
@@ -395,8 +396,9 @@ impl Server for Pipes {
             Node::Event(_) => return fail(ENXIO),
         };
         let (pipe, _) = self.pipe(index)?;
-        let result = pipe.open(cx, flags, index, keys(index, 0));
-        result.map(|()| Opened {
+        pipe.open(cx, flags, index, keys(index, 0))?;
+        *state = pipe.without_writer(flags);
+        Ok(Opened {
             node: Node::Pipe(index),
             kind: 0,
         })
@@ -545,7 +547,10 @@ impl Server for Pipes {
 
     fn poll(&mut self, _: &mut Context, handle: &mut Handle<Self>) -> Answer<Readiness> {
         let (ready, keys) = match handle.node {
-            Node::Pipe(index) => (self.pipe(index)?.0.ready(handle.flags), keys(index, 0)),
+            Node::Pipe(index) => {
+                let pipe = self.pipe(index)?.0;
+                (pipe.ready(handle.flags, handle.state), keys(index, 0))
+            }
             Node::Event(index) => (self.event(index)?.ready(), keys(index, 0)),
             Node::Root => (0, 0),
         };

@@ -344,6 +344,30 @@ fn fifos_wait_for_the_other_side() {
 }
 
 #[test]
+fn who_never_had_a_writer_has_lost_none() {
+    let mut b = bench();
+    let f = fifo(&mut b, 7, 0o666, 0);
+    let ready = |b: &mut Bench<Pipes>, r| b.result(r, &[fs::POLL, poll::IN, 0], b"");
+    let first = open_by(&mut b, f, o::RDONLY | o::NONBLOCK).unwrap();
+    assert_eq!(ready(&mut b, first), 0);
+    let w = open_by(&mut b, f, o::WRONLY).unwrap();
+    b.close(w);
+    assert_eq!(ready(&mut b, first), poll::HUP as i64);
+    let late = open_by(&mut b, f, o::RDONLY | o::NONBLOCK).unwrap();
+    assert_eq!(ready(&mut b, late), 0);
+    // One that waited had a writer.
+    let waiting = b.send(f, &[fs::OPEN, o::RDONLY], b"", 4096);
+    let w = open_by(&mut b, f, o::WRONLY | o::NONBLOCK).unwrap();
+    b.close(w);
+    let third = b.answer(waiting).unwrap().minted[0];
+    for r in [first, late, third] {
+        assert_eq!(ready(&mut b, r), poll::HUP as i64);
+        b.close(r);
+    }
+    b.close(f);
+}
+
+#[test]
 fn a_fifo_is_its_file_servers_and_has_its_nodes_mode() {
     let mut b = bench();
     let user = label::make(1000, 1000);

@@ -49,6 +49,7 @@ pub fn run(report: &Report) -> Result<()> {
         ("entrance/failing-package", false, failing_package),
         ("entrance/root", false, root),
         ("entrance/share", false, super::share::share),
+        ("entrance/9p", false, super::ninep::served),
         ("entrance/ssh", false, super::ssh::ssh),
         ("entrance/window", false, super::window::window),
         ("entrance/driver", false, super::recipe::driver),
@@ -214,12 +215,7 @@ fn deadline() -> Result<Verdict> {
 
 /// The host reaches servers of the guest by forwarded ports; what it sends to the second one ends the machine. (One of UDP is only taken by QEMU.)
 fn forward() -> Result<Verdict> {
-    // Nobody else takes them: a port that was let go is not given again soon.
-    let free = || -> Result<u16> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        Ok(listener.local_addr()?.port())
-    };
-    let (page, end, udp) = (free()?, free()?, free()?);
+    let (page, end, udp) = (free_port()?, free_port()?, free_port()?);
     let guest = std::thread::spawn(move || {
         let ports = [
             format!("{page}:80"),
@@ -250,6 +246,12 @@ fn forward() -> Result<Verdict> {
         (true, "over\n", Some(0)) => Ok(()),
         _ => Err(format!("{found:?}, {text:?}, status {status:?}:\n{said}")),
     })
+}
+
+/// Nobody else takes it: a port that was let go is not given again soon.
+pub(super) fn free_port() -> Result<u16> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    Ok(listener.local_addr()?.port())
 }
 
 /// What a server of the guest has for the host's name. An error, or nothing: it does not listen yet.

@@ -14,6 +14,7 @@ mod host;
 mod image;
 mod lanes;
 mod native;
+mod ninep;
 mod programs;
 mod recipe;
 pub mod reference;
