@@ -16,7 +16,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Most users of a connection at the same time.
-const USERS: usize = 16;
+const USERS: usize = 64;
 
 /// Starts a session for a user, at the other end of the stream.
 pub type Start<'a> = dyn Fn(u32) -> io::Result<UnixStream> + 'a;

@@ -98,7 +98,7 @@ impl Tree {
             return Err(Errno::ROFS);
         }
         match *request {
-            Request::Attach { fid, auth, .. } => self.attach(fid, auth),
+            Request::Attach { fid, auth, tree, .. } => self.attach(fid, auth, tree),
             Request::Walk { fid, new, ref names } => self.walk(fid, new, names),
             Request::Open { fid, flags } => self.open(fid, flags, cancel),
             Request::Create { folder, name, flags, mode, gid } => self.create(folder, name, flags, mode, gid, cancel),
@@ -196,9 +196,13 @@ impl Tree {
         }
     }
 
-    fn attach(&self, fid: u32, auth: u32) -> Done {
+    /// There is one tree; a client that names another one would take this for it.
+    fn attach(&self, fid: u32, auth: u32, tree: &[u8]) -> Done {
         if auth != cairn_ninep::NO_FID {
             return Err(Errno::OPNOTSUPP);
+        }
+        if ![&b""[..], b"/"].contains(&tree) {
+            return Err(Errno::NOENT);
         }
         let root = self.export.root.clone();
         let qid = self.qid(&root.stat);
