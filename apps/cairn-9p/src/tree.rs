@@ -185,7 +185,7 @@ impl Tree {
             mode: stat.st_mode,
             uid: stat.st_uid,
             gid: stat.st_gid,
-            links: stat.st_nlink as u64,
+            links: stat.st_nlink,
             rdev: stat.st_rdev,
             size: stat.st_size as u64,
             block_size: stat.st_blksize as u64,
