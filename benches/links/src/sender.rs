@@ -9,7 +9,7 @@ mod load;
 
 use cairn_abi::received;
 use cairn_device::start::{start, Trouble, CHANNEL};
-use cairn_device::{Memory, Pieces};
+use cairn_device::{Memory, Pieces, Wanted};
 use cairn_rt::{log, time, Reply};
 use cairn_virtio::queue::{self, Queue};
 use cairn_virtio::transport::feature::VERSION_1;
@@ -190,7 +190,7 @@ fn begin(sender: &mut Sender, words: &[u64; 8]) -> Option<Course> {
 fn main() -> ! {
     let started = start(
         PIECES,
-        1,
+        Wanted::messages(1),
         |bus| {
             let mut registers =
                 show(bus).map_err(|_| Trouble::Device(transport::Trouble::Unfit))?;

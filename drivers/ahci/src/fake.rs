@@ -248,5 +248,6 @@ impl Registers for Fake {
         }
     }
 
+    fn rest(&mut self, _: u64) {}
     fn pause(&mut self) {}
 }

@@ -8,7 +8,7 @@ use cairn_abi::service::interrupt;
 use cairn_abi::{pulse, received};
 use cairn_cache::Slot;
 use cairn_device::start::{refuse, start, Trouble, CHANNEL};
-use cairn_device::Pieces;
+use cairn_device::{Pieces, Wanted};
 use cairn_idl::pci;
 use cairn_resmgr::{event, Keepsake, Manager, Native, NativeObjects, Recovered};
 use cairn_rt::{log, memory, paging, startup, time, Portal, Received};
@@ -138,9 +138,14 @@ fn wait(manager: &mut Manager<Own>) {
 }
 
 fn main() -> ! {
-    let made = start(PIECES, 1, find, |registers, pieces: Pieces, messages| {
-        Device::new(registers, pieces, messages).map_err(Unfit::Device)
-    });
+    let made = start(
+        PIECES,
+        Wanted::messages(1),
+        find,
+        |registers, pieces: Pieces, told| {
+            Device::new(registers, pieces, told.messages()).map_err(Unfit::Device)
+        },
+    );
     let (mut device, irq) = match made {
         Ok((device, _, irq)) => (device, irq),
         Err(trouble) => {

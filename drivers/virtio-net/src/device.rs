@@ -3,7 +3,7 @@
 //! A buffer lies whole in the reader's pages, the header in front of the frame included. The header of what is sent is the driver's, so a reader can have the device do nothing but what was checked.
 
 use cairn_device::Memory;
-use cairn_link::{Chip, Cut, Info, Offload, BUFFER, ETHERNET, HEAD};
+use cairn_link::{Chip, Cut, Filled, Info, Offload, Told, BUFFER, ETHERNET, HEAD};
 use cairn_virtio::queue::{self, Queue};
 use cairn_virtio::transport::{self, Registers, Trouble};
 
@@ -231,9 +231,18 @@ impl<R: Registers, M: Memory> Chip for Device<R, M> {
         self.queues.receive.lend(&self.memory, tag, piece)
     }
 
-    fn filled(&mut self) -> Option<(u32, u32)> {
+    fn filled(&mut self) -> Option<Filled> {
         let (tag, length) = self.queues.receive.used_with_length(&self.memory)?;
-        Some((self.buffers[tag], length))
+        Some(Filled {
+            buffer: self.buffers[tag],
+            length,
+            right: false,
+        })
+    }
+
+    /// Each number has room of its own.
+    fn takes(&self) -> bool {
+        true
     }
 
     fn send(&mut self, number: usize, offload: &Offload, pieces: &[(u64, u32)]) -> bool {
@@ -288,8 +297,14 @@ impl<R: Registers, M: Memory> Chip for Device<R, M> {
         self.queues.send.disarm(&self.memory);
     }
 
-    fn interrupts(&self) -> bool {
-        self.interrupts
+    /// Messages need no answer.
+    fn hush(&mut self) {}
+
+    fn interrupts(&self) -> Told {
+        match self.interrupts {
+            true => Told::Messages(self.messages),
+            false => Told::Nothing,
+        }
     }
 
     fn is_broken(&mut self) -> bool {

@@ -3,6 +3,7 @@
 #![no_main]
 #![forbid(unsafe_code)]
 
+use cairn_device::Wanted;
 use cairn_link::program::{drive, Trouble};
 use cairn_virtio::transport;
 use cairn_virtio::windows::{show, Unseen};
@@ -22,7 +23,7 @@ enum Unfit {
 fn main() -> ! {
     drive(
         PIECES,
-        2,
+        Wanted::messages(2),
         |bus| {
             let mut registers = show(bus).map_err(|unseen| match unseen {
                 Unseen::NoVirtio1 => Trouble::Device(Unfit::NoVirtio1),
@@ -31,8 +32,8 @@ fn main() -> ! {
             transport::reset(&mut registers).map_err(|why| Trouble::Device(Unfit::Device(why)))?;
             Ok(registers)
         },
-        |registers, pieces, messages| {
-            Device::new(registers, pieces, messages).map_err(Unfit::Device)
+        |registers, pieces, told| {
+            Device::new(registers, pieces, told.messages()).map_err(Unfit::Device)
         },
     )
 }

@@ -2,15 +2,8 @@
 
 use crate::{Info, Kind, Outcome};
 
+pub use cairn_device::registers::Registers;
 pub use cairn_device::Memory;
-
-/// Registers of a device that knows words of 32 bits only.
-pub trait Registers {
-    fn read(&mut self, at: usize) -> u32;
-    fn write(&mut self, at: usize, value: u32);
-    /// Let a little time pass.
-    fn pause(&mut self);
-}
 
 /// Data of a request: frames, and where it begins in the first of them.
 #[derive(Clone, Copy, Debug)]

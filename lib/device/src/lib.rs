@@ -1,14 +1,16 @@
-//! What drivers of devices on the PCI bus share, whatever the device is: memory that the device sees too ([`Memory`]; [`Pieces`] in the machine, [`fake`] in tests), interrupts by message ([`listen`]), and how their programs begin and end ([`start`]).
+//! What drivers of devices on the PCI bus share, whatever the device is: memory that the device sees too ([`Memory`]; [`Pieces`] in the machine, [`fake`] in tests), registers ([`registers`]), interrupts ([`listen`]), and how their programs begin and end ([`start`]).
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
 pub mod fake;
+pub mod registers;
 pub mod start;
 
 use alloc::vec::Vec;
 use cairn_abi::service::interrupt;
+use cairn_idl::errno::EINVAL;
 use cairn_idl::pci;
 use cairn_idl::wire::Failure;
 use cairn_rt::dma::{self, Driver, Piece};
@@ -70,19 +72,67 @@ impl Memory for Pieces {
     }
 }
 
-/// Have the device send its messages to the channel, at most so many, as interrupts with this badge. The portal to acknowledge them by, if that is possible, and how many it has.
+/// How a driver can hear of its device: by so many messages at most; by its line, if it can silence the device before it acknowledges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    pub messages: u32,
+    pub line: bool,
+}
+
+impl Wanted {
+    pub fn messages(messages: u32) -> Wanted {
+        Wanted {
+            messages,
+            line: false,
+        }
+    }
+}
+
+/// How the device tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// Not at all: it is to be looked at.
+    Nothing,
+    Messages(u32),
+    Line,
+}
+
+impl Told {
+    pub fn messages(self) -> u32 {
+        match self {
+            Told::Messages(count) => count,
+            Told::Nothing | Told::Line => 0,
+        }
+    }
+}
+
+/// Have the device tell the channel, by interrupts with this badge: by its messages, or by its line if that is what portal `irq` leads to. The portal to acknowledge them by, if it does.
 pub fn listen(
     bus: &pci::Client<Portal>,
     channel: Receiver,
     badge: u64,
-    most: u32,
-) -> (Option<Portal>, u32) {
-    let irq = startup::portal("irq").filter(|irq| {
+    wanted: Wanted,
+) -> (Option<Portal>, Told) {
+    let Some(irq) = startup::portal("irq") else {
+        return (None, Told::Nothing);
+    };
+    let bind = || {
         let words = [u64::from(channel.0 .0), badge];
         irq.service(interrupt::BIND, &words).is_ok()
-    });
-    let Some(irq) = irq else { return (None, 0) };
-    let refused = |&number: &u32| bus.raise(number, irq.0).is_err();
-    let count = (0..most).find(refused).unwrap_or(most);
-    ((count > 0).then_some(irq), count)
+    };
+    let mut count = 0;
+    while count < wanted.messages {
+        match bus.raise(count, irq.0) {
+            Ok(()) => count += 1,
+            // The portal is none to a message.
+            Err(Failure::Refused(EINVAL)) if count == 0 && wanted.line && bind() => {
+                return (Some(irq), Told::Line);
+            }
+            Err(_) => break,
+        }
+    }
+    match count > 0 && bind() {
+        true => (Some(irq), Told::Messages(count)),
+        false => (None, Told::Nothing),
+    }
 }

@@ -1,6 +1,6 @@
 //! How a driver's program begins: its device found on the bus and **reset**, then memory from `vm`, interrupts, and the device set up. Portals `pci` (whose badge says which device), `irq`, and `dma` (the driver's own badge of `vm`). And how it ends.
 
-use crate::{listen, Pieces};
+use crate::{listen, Pieces, Told, Wanted};
 use cairn_abi::layout::native_slot;
 use cairn_abi::received;
 use cairn_idl::errno::ENXIO;
@@ -34,12 +34,12 @@ impl<D: Debug> Display for Trouble<D> {
     }
 }
 
-/// `find` gives the registers of a device that does nothing any more, whatever it did for a driver before this one; `make` sets it up, with so many pieces of memory (zeroes), and interrupts by as many messages as it has, at most `messages`: they all come to the driver as one, which is acknowledged by the last portal.
+/// `find` gives the registers of a device that does nothing any more, whatever it did for a driver before this one; `make` sets it up, with so many pieces of memory (zeroes), and interrupts as it has them of what is `wanted`: they all come to the driver as one, which is acknowledged by the last portal.
 pub fn start<R, C, D>(
     pieces: usize,
-    messages: u32,
+    wanted: Wanted,
     find: impl FnOnce(&pci::Client<Portal>) -> Result<R, Trouble<D>>,
-    make: impl FnOnce(R, Pieces, u32) -> Result<C, D>,
+    make: impl FnOnce(R, Pieces, Told) -> Result<C, D>,
 ) -> Result<(C, Driver, Option<Portal>), Trouble<D>> {
     let failed = |what| move |why| Trouble::Failure(what, why);
     let pci = startup::portal("pci").ok_or(Trouble::Portal)?;
@@ -48,9 +48,9 @@ pub fn start<R, C, D>(
     let vm = startup::portal("dma").ok_or(Trouble::Portal)?;
     let driver = Driver::begin(vm).map_err(failed("memory for the device"))?;
     let pieces = Pieces::make(&driver, pieces).map_err(failed("memory for the device"))?;
-    let (irq, messages) = listen(&bus, CHANNEL, INTERRUPT, messages);
+    let (irq, told) = listen(&bus, CHANNEL, INTERRUPT, wanted);
     bus.master(true).map_err(failed("bus mastery"))?;
-    let chip = make(registers, pieces, messages).map_err(Trouble::Device)?;
+    let chip = make(registers, pieces, told).map_err(Trouble::Device)?;
     Ok((chip, driver, irq))
 }
 

@@ -4,7 +4,7 @@
 
 use crate::head::{self, Head};
 use crate::rings::{self, Piece, BUFFERS, LIST};
-use crate::{Info, Offload, BUFFER, HEAD};
+use crate::{Filled, Info, Offload, BUFFER, HEAD};
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -96,7 +96,7 @@ pub struct Client<M> {
     free: Vec<u16>,
     untold: VecDeque<u16>,
     /// What a message of the driver's still holds.
-    came: VecDeque<(u32, u32)>,
+    came: VecDeque<Filled>,
     left: VecDeque<u16>,
     /// The driver waits for room in the ring of filled buffers.
     waits: bool,
@@ -263,13 +263,14 @@ impl<M: Deref<Target = [AtomicU64]>> Client<M> {
     }
 
     /// The next buffer that came, if the driver had it.
-    fn next(&mut self) -> Option<(u16, u32)> {
+    fn next(&mut self) -> Option<Filled> {
         loop {
-            while let Some((buffer, length)) = self.came.pop_front() {
+            while let Some(filled) = self.came.pop_front() {
+                let Filled { buffer, length, .. } = filled;
                 let theirs = buffer < self.buffers && !is_set(&self.mine, buffer as u16);
                 if theirs && length as usize <= BUFFER {
                     self.mine[buffer as usize / 64] |= 1 << (buffer % 64);
-                    return Some((buffer as u16, length));
+                    return Some(filled);
                 }
             }
             let rings = self.rings.as_mut()?;
@@ -288,8 +289,8 @@ impl<M: Deref<Target = [AtomicU64]>> Client<M> {
     pub fn received(&mut self, read: impl Fn(u16) -> [u8; HEAD]) -> (Option<Frame>, Bell) {
         let mut due = Bell::Quiet;
         loop {
-            if let Some((buffer, length)) = self.next() {
-                match self.frame(buffer, length, &read) {
+            if let Some(first) = self.next() {
+                match self.frame(first, &read) {
                     Some(frame) => return (Some(frame), due),
                     None => continue,
                 }
@@ -313,13 +314,9 @@ impl<M: Deref<Target = [AtomicU64]>> Client<M> {
     }
 
     /// The frame that begins in a buffer, if it is whole.
-    fn frame(
-        &mut self,
-        buffer: u16,
-        length: u32,
-        read: &impl Fn(u16) -> [u8; HEAD],
-    ) -> Option<Frame> {
+    fn frame(&mut self, first: Filled, read: &impl Fn(u16) -> [u8; HEAD]) -> Option<Frame> {
         let at = self.info.head.min(HEAD as u32);
+        let (buffer, length) = (first.buffer as u16, first.length);
         let head = match at {
             0 => Head {
                 right: false,
@@ -331,15 +328,15 @@ impl<M: Deref<Target = [AtomicU64]>> Client<M> {
         let mut frame = Frame {
             parts: [(0, 0, 0); PARTS],
             count: 1,
-            right: head.right,
+            right: head.right || at == 0 && first.right,
             missing: head.missing,
         };
         frame.parts[0] = (buffer, at as u16, length.saturating_sub(at) as u16);
         let mut whole = length > at && (1..=PARTS as u16).contains(&head.buffers);
         while whole && frame.count < head.buffers as usize {
             match self.next() {
-                Some((buffer, length)) => {
-                    frame.parts[frame.count] = (buffer, 0, length as u16);
+                Some(next) => {
+                    frame.parts[frame.count] = (next.buffer as u16, 0, next.length as u16);
                     frame.count += 1;
                 }
                 None => whole = false,

@@ -9,6 +9,8 @@
 
 extern crate alloc;
 
+pub use cairn_device::Told;
+
 pub mod client;
 pub mod native;
 pub mod pace;
@@ -25,6 +27,8 @@ pub const PAGE: usize = 4096;
 pub const BUFFER: usize = cairn_idl::link::BUFFER as usize;
 /// Bytes in front of a frame in its first buffer, at most; see [`head`].
 pub const HEAD: usize = 12;
+/// Of a frame's bytes: where a sum is that the device computes, and where the headers end of what it cuts. (Devices have eight bits for them.)
+pub const HEADERS: usize = 256;
 /// Of Ethernet: addresses, a VLAN's tag, kind.
 pub const ETHERNET: usize = 18;
 
@@ -39,7 +43,7 @@ pub struct Info {
     pub sums_in: bool,
     /// It cuts long TCP segments of IPv4 and IPv6 into frames.
     pub segments: [bool; 2],
-    /// Bytes in front of a frame in its first buffer: none, or [`HEAD`].
+    /// Bytes in front of a frame in its first buffer: none (then each frame is in one buffer), or [`HEAD`].
     pub head: u32,
     /// Most receive buffers that the device has at a time.
     pub buffers: u32,
@@ -67,11 +71,22 @@ pub enum Cut {
     Tcp6,
 }
 
+/// A buffer that the device has filled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Filled {
+    pub buffer: u32,
+    /// Bytes in it; 0: no frame, or one that was damaged on its way.
+    pub length: u32,
+    /// The device found that the sums of what is inside are right. (One that writes a [`head`] says it there.)
+    pub right: bool,
+}
+
 impl Info {
     /// Whether a frame of so many bytes can leave, with this to be done to it.
     pub fn allows(&self, length: usize, offload: &Offload) -> bool {
         let sums = !offload.sum
-            || self.sums_out && offload.sum_start as usize + offload.sum_at as usize + 2 <= length;
+            || self.sums_out
+                && offload.sum_start as usize + offload.sum_at as usize + 2 <= length.min(HEADERS);
         let most = match offload.cut {
             Cut::No => self.mtu as usize + ETHERNET,
             Cut::Tcp4 | Cut::Tcp6 => 65_535 + ETHERNET,
@@ -82,7 +97,9 @@ impl Info {
             Cut::Tcp6 => self.segments[1],
         };
         let whole = offload.cut == Cut::No
-            || offload.sum && offload.segment > 0 && (offload.headers as usize) < length;
+            || offload.sum
+                && offload.segment > 0
+                && (offload.headers as usize) < length.min(HEADERS);
         (14..=most).contains(&length) && sums && cut && whole
     }
 }
@@ -124,8 +141,10 @@ pub trait Chip {
     fn with_device(&self) -> usize;
     /// The device is to fill a buffer ([`BUFFER`] bytes). False: there is no room.
     fn lend(&mut self, buffer: u32, address: u64) -> bool;
-    /// A buffer that it has filled, and with how many bytes.
-    fn filled(&mut self) -> Option<(u32, u32)>;
+    /// A buffer that it has filled.
+    fn filled(&mut self) -> Option<Filled>;
+    /// Whether any frame can be given to it now, however many pieces it has. False: when one has left.
+    fn takes(&self) -> bool;
     /// The device is to send a frame that was checked. False: it has that number still, or the pieces are too many.
     fn send(&mut self, number: usize, offload: &Offload, pieces: &[(u64, u32)]) -> bool;
     /// One that it is done with.
@@ -137,8 +156,10 @@ pub trait Chip {
     fn arm(&mut self, filled: bool, sent: u16) -> bool;
     /// No interrupts.
     fn disarm(&mut self);
-    /// Whether it tells by interrupts at all.
-    fn interrupts(&self) -> bool;
+    /// An interrupt has come, and is acknowledged after this: a device on a line is silent then, until it is armed again.
+    fn hush(&mut self);
+    /// How it tells.
+    fn interrupts(&self) -> Told;
     /// It has given up, and has to be reset.
     fn is_broken(&mut self) -> bool;
     /// [`Chip::info`] says something else from now on.

@@ -6,7 +6,7 @@ use cairn_abi::service::{current, interrupt};
 use cairn_abi::{pulse, received};
 pub use cairn_device::start::Trouble;
 use cairn_device::start::{deliver, end, refuse, start, CHANNEL};
-use cairn_device::Pieces;
+use cairn_device::{Pieces, Told, Wanted};
 use cairn_idl::link::{self, BADGE_SESSION_FIRST};
 use cairn_idl::pci;
 use cairn_rt::dma::Driver;
@@ -55,11 +55,11 @@ impl System for Native {
 /// The whole program, with what [`start`] takes.
 pub fn drive<R, C: Chip, D: Debug>(
     pieces: usize,
-    messages: u32,
+    wanted: Wanted,
     find: impl FnOnce(&pci::Client<Portal>) -> Result<R, Trouble<D>>,
-    make: impl FnOnce(R, Pieces, u32) -> Result<C, D>,
+    make: impl FnOnce(R, Pieces, Told) -> Result<C, D>,
 ) -> ! {
-    match start(pieces, messages, find, make) {
+    match start(pieces, wanted, find, make) {
         Ok((chip, driver, irq)) => run(chip, driver, irq),
         Err(trouble) => {
             log!("no link: {trouble}");
@@ -79,8 +79,9 @@ fn run<C: Chip>(chip: C, driver: Driver, irq: Option<Portal>) -> ! {
     let info = server.chip.info();
     let [a, b, c, d, e, f] = info.mac;
     let how = match server.chip.interrupts() {
-        true => "interrupts by message",
-        false => "no interrupts, it is looked at",
+        Told::Messages(_) => "interrupts by message",
+        Told::Line => "interrupts by its line",
+        Told::Nothing => "no interrupts, it is looked at",
     };
     log!(
         "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}, frames of {}, {}; {how}",
@@ -122,7 +123,7 @@ fn deadline<C: Chip>(server: &Server<C, Native>, tick: Option<u64>, now: u64) ->
     if !server.has_session() {
         return None;
     }
-    let poll = !server.chip.interrupts() || server.chip.on_the_way() > 0;
+    let poll = server.chip.interrupts() == Told::Nothing || server.chip.on_the_way() > 0;
     let look = now + if poll { POLL } else { LOOK };
     Some(tick.map_or(look, |tick| tick.min(look)))
 }
@@ -151,6 +152,7 @@ fn hear<C: Chip>(server: &mut Server<C, Native>, irq: Option<Portal>, received: 
         // What comes out from now on makes another one.
         pulse::INTERRUPT => {
             server.counts.interrupts += 1;
+            server.chip.hush();
             if let Some(irq) = irq {
                 let _ = irq.service(interrupt::ACKNOWLEDGE, &[]);
             }

@@ -1,6 +1,6 @@
 //! The four rings of a session (`lib/queue`), in one piece of memory that the driver made: empty buffers and frames to be sent go to the driver, filled buffers and numbers of what was sent to the reader. What is short travels together: eight buffers, or sixteen numbers, are one message.
 
-use crate::{Cut, Offload};
+use crate::{Cut, Filled, Offload, BUFFER};
 use cairn_idl::link::{PAGES_MOST, PIECES, SENDS};
 use cairn_queue::{Message, Part, Shape};
 use core::ops::Deref;
@@ -79,17 +79,32 @@ pub fn empty_buffers(message: &Message) -> impl Iterator<Item = u32> {
     unpack(message.words).map(|number| number - 1)
 }
 
-/// A filled buffer with its length, as it travels. (A buffer with nothing in it is none.)
-pub fn one_filled(buffer: u32, length: u32) -> u32 {
-    buffer & 0xffff | length << 16
+/// Of a filled buffer as it travels: there is one, and the device found its sums right; in front of them its length, and below its number.
+const IS_FILLED: u32 = 1 << 31;
+const IS_RIGHT: u32 = 1 << 30;
+const LENGTH_MOST: u32 = (1 << 14) - 1;
+const _: () = assert!(BUFFER as u32 <= LENGTH_MOST);
+
+/// A filled buffer as it travels; a length that cannot be is none.
+pub fn one_filled(filled: &Filled) -> u32 {
+    let right = if filled.right { IS_RIGHT } else { 0 };
+    let length = match filled.length {
+        length @ ..=LENGTH_MOST => length,
+        _ => 0,
+    };
+    IS_FILLED | right | length << 16 | filled.buffer & 0xffff
 }
 
 pub fn filled(filled: &[u32]) -> [u64; 4] {
     pack(filled)
 }
 
-pub fn filled_buffers(message: &Message) -> impl Iterator<Item = (u32, u32)> {
-    unpack(message.words).map(|one| (one & 0xffff, one >> 16))
+pub fn filled_buffers(message: &Message) -> impl Iterator<Item = Filled> {
+    unpack(message.words).map(|one| Filled {
+        buffer: one & 0xffff,
+        length: one >> 16 & LENGTH_MOST,
+        right: one & IS_RIGHT != 0,
+    })
 }
 
 /// Numbers of frames that have left (at most [`NUMBERS`]).

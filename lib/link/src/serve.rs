@@ -218,18 +218,17 @@ impl<C: Chip, S: System> Server<C, S> {
         while done < AT_ONCE {
             let (mut list, mut count) = ([0; BUFFERS], 0);
             while count < BUFFERS {
-                let Some((buffer, length)) = self.chip.filled() else {
+                let Some(mut filled) = self.chip.filled() else {
                     break;
                 };
-                if length == 0 || length > BUFFER as u32 {
+                if filled.length == 0 || filled.length > BUFFER as u32 {
                     self.counts.wrong_in += 1;
-                    // The reader has it back all the same, with nothing that it would take for a frame.
-                    list[count] = rings::one_filled(buffer, 1);
-                } else {
-                    self.counts.received_bytes += u64::from(length);
-                    list[count] = rings::one_filled(buffer, length);
+                    // The reader has it back all the same, as one in which nothing is.
+                    filled.length = 0;
                 }
-                if let Some((word, bit)) = session.bit(buffer) {
+                self.counts.received_bytes += u64::from(filled.length);
+                list[count] = rings::one_filled(&filled);
+                if let Some((word, bit)) = session.bit(filled.buffer) {
                     *word &= !bit;
                 }
                 count += 1;
@@ -291,7 +290,7 @@ impl<C: Chip, S: System> Server<C, S> {
     fn begin_sends(&mut self, session: &mut Session<S::Memory>) -> Result<usize, Broken> {
         let info = self.chip.info();
         let mut begun = 0;
-        while begun < AT_ONCE {
+        while begun < AT_ONCE && self.chip.takes() {
             let Some((message, _)) = session.send.receive(&mut self.list)? else {
                 break;
             };
@@ -341,7 +340,8 @@ impl<C: Chip, S: System> Server<C, S> {
     }
 
     fn arm_for(&mut self, session: &mut Session<S::Memory>, now: bool) -> Result<bool, Broken> {
-        let mut more = session.send.arm()?;
+        let takes = self.chip.takes();
+        let mut more = takes && session.send.arm()?;
         // While the device has enough to fill, empty buffers are taken when there is something else to do.
         if self.chip.with_device() < self.chip.info().buffers as usize / 2 {
             more |= session.waits > 0 && self.chip.room() > 0;
@@ -352,8 +352,8 @@ impl<C: Chip, S: System> Server<C, S> {
         }
         // What was sent is looked after now and then, unless that is all that the device can take.
         let on_the_way = self.chip.on_the_way();
-        let sent = match on_the_way > SENDS as usize / 2 {
-            true => on_the_way as u16 / 2,
+        let sent = match on_the_way > SENDS as usize / 2 || !takes {
+            true => (on_the_way as u16 / 2).max(1),
             false => 0,
         };
         match now {

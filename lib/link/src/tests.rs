@@ -3,7 +3,7 @@
 use crate::client::{Bell, Client, Frame, Refused};
 use crate::rings::{self, EMPTY, FILLED, SEND, SENT};
 use crate::serve::{Server, System};
-use crate::{Chip, Cut, Info, Offload, BUFFER, HEAD};
+use crate::{Chip, Cut, Filled, Info, Offload, Told, BUFFER, HEAD};
 use alloc::collections::VecDeque;
 use alloc::rc::Rc;
 use alloc::vec;
@@ -49,6 +49,16 @@ struct FakeChip {
     sent: VecDeque<usize>,
     restarts: u32,
     armed: bool,
+    full: bool,
+    right: bool,
+}
+
+fn whole(buffer: u32, length: u32) -> Filled {
+    Filled {
+        buffer,
+        length,
+        right: false,
+    }
 }
 
 impl Chip for FakeChip {
@@ -73,8 +83,15 @@ impl Chip for FakeChip {
         self.lent.push_back((buffer, address));
         true
     }
-    fn filled(&mut self) -> Option<(u32, u32)> {
-        self.filled.pop_front()
+    fn filled(&mut self) -> Option<Filled> {
+        let (buffer, length) = self.filled.pop_front()?;
+        Some(Filled {
+            right: self.right,
+            ..whole(buffer, length)
+        })
+    }
+    fn takes(&self) -> bool {
+        !self.full
     }
     fn send(&mut self, number: usize, _: &Offload, pieces: &[(u64, u32)]) -> bool {
         let free = self.sending.iter().all(|one| one.0 != number);
@@ -97,8 +114,9 @@ impl Chip for FakeChip {
     fn disarm(&mut self) {
         self.armed = false;
     }
-    fn interrupts(&self) -> bool {
-        true
+    fn hush(&mut self) {}
+    fn interrupts(&self) -> Told {
+        Told::Messages(1)
     }
     fn is_broken(&mut self) -> bool {
         false
@@ -262,6 +280,56 @@ fn a_reader_that_sleeps_on_costs_the_device_its_buffers_and_nothing_else() {
     assert_eq!(taken, 40);
     driver.pump();
     assert_eq!(driver.chip.with_device(), 32);
+}
+
+#[test]
+fn without_a_head_the_driver_says_which_sums_are_right() {
+    let (mut driver, system) = driver();
+    attach(&mut driver, 40).expect("a session");
+    let info = Info { head: 0, ..INFO };
+    let mut client = Client::new(info, 40);
+    client.begin(memory(&system)).expect("rings");
+    driver.pump();
+    for (length, right) in [
+        (60, true),
+        (2048, false),
+        (0, true),
+        (5000, true),
+        (61, true),
+    ] {
+        driver.chip.fill(length);
+        driver.chip.right = right;
+        driver.pump();
+    }
+    let mut take = || client.received(|_| [0xff; HEAD]).0;
+    for (length, right) in [(60, true), (2048, false), (61, true)] {
+        let frame = take().expect("a frame");
+        assert_eq!((frame.length(), frame.right), (length, right));
+        assert_eq!(frame.parts().next().map(|part| part.1), Some(0));
+        assert!(!frame.missing);
+    }
+    assert_eq!(take(), None);
+    assert_eq!((client.tally.damaged, driver.counts.wrong_in), (2, 2));
+}
+
+#[test]
+fn what_a_full_device_does_not_take_waits() {
+    let (mut driver, mut client, _) = both();
+    driver.chip.full = true;
+    let plain = Offload::default();
+    client.send(&[(0, 60)], &plain).expect("room");
+    driver.pump();
+    assert!(driver.chip.sending.is_empty());
+    assert!(
+        !driver.arm(true),
+        "there is nothing to do until it takes some"
+    );
+    driver.chip.full = false;
+    driver.pump();
+    assert_eq!(driver.chip.sending.len(), 1);
+    driver.chip.send_all();
+    driver.pump();
+    assert_eq!(client.sent(true).0, Some(0));
 }
 
 #[test]
@@ -527,7 +595,10 @@ fn a_driver_that_lies_brings_nothing_that_it_does_not_have() {
         Sender::new(sent, SENT).expect("ring"),
     );
     let list = [(3, 100), (3, 100), (40, 100), (9, 4000), (4, 5)];
-    let list: Vec<u32> = list.iter().map(|&(b, l)| rings::one_filled(b, l)).collect();
+    let list: Vec<u32> = list
+        .iter()
+        .map(|&(b, l)| rings::one_filled(&whole(b, l)))
+        .collect();
     filled.send(rings::filled(&list), &[]).expect("room");
     let frame = take(&mut client).expect("the first one");
     assert_eq!(frame.parts().next(), Some((3, HEAD, 88)));
