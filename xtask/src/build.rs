@@ -152,6 +152,7 @@ pub fn bare_packages() -> Vec<&'static str> {
         "cairn-pci",
         "cairn-virtio-blk",
         "cairn-virtio-net",
+        "cairn-e1000",
         "cairn-virtio-9p",
         "cairn-nvme",
         "cairn-ahci",

@@ -11,8 +11,6 @@ const VIRTIO_BLOCK: u64 = 0x1042_1af4;
 /// The first badge of a driver at `vm`, and the last: links have theirs from the end on.
 const DRIVER: usize = 2;
 const DRIVER_LAST: usize = 15;
-/// `pci`'s badge for the first virtio network device.
-const VIRTIO_NET: u64 = 0x1041_1af4;
 const _: () = assert!(DRIVER + MOST + share::MOST + link::MOST <= DRIVER_LAST + 1);
 /// `pci`'s badge for the first virtio-9p device.
 const VIRTIO_9P: u64 = 0x1049_1af4;
@@ -51,7 +49,8 @@ portals = { config = { ports = [0xcf8, 8] }, vm = { to = "vm", role = "devices" 
 /// The manifest of a machine with these disks and links, from the standard one. Without any it is the standard one.
 pub fn with_devices(standard: &str, machine: &Machine) -> Result<String> {
     let mut text = with_disks(standard, machine)?;
-    let links = link::links(machine).len();
+    let all = link::links(machine);
+    let links = all.len();
     if links > link::MOST {
         bail!("{links} links are too many: Cairn takes {}", link::MOST);
     }
@@ -68,12 +67,19 @@ pub fn with_devices(standard: &str, machine: &Machine) -> Result<String> {
              mounts = [{{ prefix = \"{folder}\", fstype = \"9p:{device}:share{number}\" }}]\narguments = [\"prefix={folder}\", \"st_dev={device}\"]\n"
         ));
     }
-    for number in 0..links {
-        let badge = VIRTIO_NET | (number as u64) << 32;
-        let driver = DRIVER_LAST - number;
+    for (number, link) in all.iter().enumerate() {
+        let before = all[..number]
+            .iter()
+            .filter(|other| other.model == link.model);
+        let badge = link.model.badge() | (before.count() as u64) << 32;
+        let (driver, program, irq) = (
+            DRIVER_LAST - number,
+            link.model.driver(),
+            link.model.irq(number),
+        );
         text.push_str(&format!(
-            "\n[[component]]\nname = \"eth{number}\"\nbinary = \"/cairn/virtio-net\"\npriority = 180\nrestart = \"always\"\nmemory = \"4M\"\n\
-             portals = {{ pci = {{ to = \"pci\", badge = {badge:#x} }}, irq = {{ message = true }}, dma = {{ to = \"vm\", badge = {driver} }} }}\n"
+            "\n[[component]]\nname = \"eth{number}\"\nbinary = \"{program}\"\npriority = 180\nrestart = \"always\"\nmemory = \"4M\"\n\
+             portals = {{ pci = {{ to = \"pci\", badge = {badge:#x} }}, irq = {irq}, dma = {{ to = \"vm\", badge = {driver} }} }}\n"
         ));
     }
     if links > 0 {
@@ -223,9 +229,12 @@ mod tests {
     #[test]
     fn links_get_drivers() {
         let mut machine = Machine::plain(System::Cairn, "256M");
-        machine.net = vec![link::Net::None];
+        machine.net = vec![link::Net::None.into()];
         assert_eq!(with_devices(STANDARD, &machine).unwrap(), STANDARD);
-        machine.net = vec![link::Net::User(String::new()), link::Net::None];
+        machine.net = vec![
+            link::Net::User(String::new()).into(),
+            link::Net::None.into(),
+        ];
         let text = with_devices(STANDARD, &machine).unwrap();
         let manifest = cairn_manifest::parse(&text).unwrap();
         let names = ["pci", "eth0", "eth1"].map(|n| manifest.component(n).is_some());
@@ -234,13 +243,47 @@ mod tests {
         assert!(net.portals.contains_key("eth0"));
         // The bus is there once.
         machine.disks = vec![Disk::Scratch("a".into())];
-        machine.net = vec![link::Net::User(String::new()); 2];
+        machine.net = vec![link::Net::User(String::new()).into(); 2];
         let text = with_devices(STANDARD, &machine).unwrap();
         assert_eq!(text.matches("name = \"pci\"").count(), 1);
         assert!(text.contains("badge = 0x110411af4"));
         cairn_manifest::parse(&text).unwrap();
-        machine.net = vec![link::Net::User(String::new()); 5];
+        machine.net = vec![link::Net::User(String::new()).into(); 5];
         assert!(with_devices(STANDARD, &machine).is_err());
+    }
+
+    #[test]
+    fn each_model_of_a_link_has_its_driver() {
+        let mut machine = Machine::plain(System::Cairn, "256M");
+        let said = [
+            "user,model=e1000",
+            "user",
+            "user,model=e1000",
+            "user,model=e1000e",
+        ];
+        machine.net = said.map(|text| link::named(text).unwrap()).to_vec();
+        let text = with_devices(STANDARD, &machine).unwrap();
+        cairn_manifest::parse(&text).unwrap();
+        let of = |name: &str| {
+            let line = text.split(&format!("name = \"{name}\"\n")).nth(1).unwrap();
+            line.split("[[").next().unwrap().to_string()
+        };
+        for (name, program, badge, irq) in [
+            ("eth0", "/cairn/e1000", "0x100e8086", "{ interrupt = 20 }"),
+            (
+                "eth1",
+                "/cairn/virtio-net",
+                "0x10411af4",
+                "{ message = true }",
+            ),
+            ("eth2", "/cairn/e1000", "0x1100e8086", "{ interrupt = 22 }"),
+            ("eth3", "/cairn/e1000", "0x10d38086", "{ message = true }"),
+        ] {
+            let line = of(name);
+            assert!(line.contains(&format!("\"{program}\"")), "{line}");
+            assert!(line.contains(&format!("badge = {badge} ")), "{line}");
+            assert!(line.contains(&format!("irq = {irq}")), "{line}");
+        }
     }
 
     #[test]
@@ -252,7 +295,7 @@ mod tests {
                 second: folder.to_string(),
             })
             .to_vec();
-        machine.net = vec![link::Net::User(String::new()); link::MOST];
+        machine.net = vec![link::Net::User(String::new()).into(); link::MOST];
         machine.disks = vec![Disk::Scratch("/dev/null".into()); MOST];
         let text = with_devices(STANDARD, &machine).unwrap();
         let manifest = cairn_manifest::parse(&text).unwrap();

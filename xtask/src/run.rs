@@ -95,7 +95,7 @@ pub fn run(arguments: &cli::Run) -> Result<u8> {
     let interactive = !arguments.headless && std::io::stdin().is_terminal();
     let mut machine = arguments.machine.clone();
     if interactive && machine.net.is_empty() && machine.system == System::Cairn {
-        machine.net.push(Net::User(String::new()));
+        machine.net.push(Net::User(String::new()).into());
     }
     let boot = Boot::prepare("run", &machine)?;
     let mut command = machine::qemu(&boot, &machine, false, &words())?;

@@ -127,8 +127,7 @@ fn check(machine: &Machine) -> Result<()> {
         bail!("--ssh needs the standard system: leave out --only");
     }
     let asked = link::links(machine);
-    let user = |net: &link::Net| matches!(net, link::Net::User(_));
-    if !machine.net.is_empty() && !asked.iter().any(user) {
+    if !machine.net.is_empty() && !asked.iter().any(link::Link::is_user) {
         bail!("--ssh leads through a link of QEMU's user mode: `--net user`, or no --net");
     }
     Ok(())
@@ -349,7 +348,10 @@ mod tests {
             check(&machine).err().map(|error| error.to_string())
         };
         assert_eq!(said(|_| ()), None);
-        assert_eq!(said(|m| m.net = vec![link::Net::User(String::new())]), None);
+        assert_eq!(
+            said(|m| m.net = vec![link::Net::User(String::new()).into()]),
+            None
+        );
         for (change, told) in [
             (
                 (|m| m.root = Root::Small) as fn(&mut Machine),
@@ -358,7 +360,7 @@ mod tests {
             (|m| m.root = Root::Own("/x".into()), "--root debian"),
             (|m| m.system = System::Linux, "leave out --system linux"),
             (|m| m.only = true, "leave out --only"),
-            (|m| m.net = vec![link::Net::None], "or no --net"),
+            (|m| m.net = vec![link::Net::None.into()], "or no --net"),
         ] {
             assert!(
                 said(change).is_some_and(|said| said.contains(told)),

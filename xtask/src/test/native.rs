@@ -1,7 +1,7 @@
 //! Suite `native`: components of the test folder, each added to the manifest of a machine of its own (tests/native/NAME.toml; the guide's examples, sdk/examples/NAME.toml and sdk/tally/tally.toml). While they do their worst
 //! the system must go on: a command in the guest gives the right answer in time, what `# expect-log: TEXT` lines of the file name appears
 //! in the log (`# append: WORDS` go to the nucleus, `# program: FILE.c` is compiled and put into /tests), the shell command of its `# run: COMMAND` line prints its `# prints: LINE` lines, what `# refuse-log: TEXT` lines name does not appear, and no
-//! other component dies. With a `# deterministic` line the machine counts instructions and is left alone until the log is complete. With `# cores: 4` it runs a second time, as NAME@4, with so many cores; a `# link: wire` line gives the machine a network link to the tool's station ([`crate::wire::station`]); with `# iommu-too: PROPERTIES` as NAME+iommu, with an IOMMU, which `# iommu: PROPERTIES` gives it always. A file with a `# seeds: …` line is for [`ways`] instead.
+//! other component dies. With a `# deterministic` line the machine counts instructions and is left alone until the log is complete. With `# cores: 4` it runs a second time, as NAME@4, with so many cores; a `# link: wire` line gives the machine a network link to the tool's station ([`crate::wire::station`]); with `# iommu-too: PROPERTIES` as NAME+iommu, with an IOMMU, which `# iommu: PROPERTIES` gives it always; with `# models-too: MODEL…` as NAME+MODEL, with such devices at its links (and that IOMMU, if there is one). A file with a `# seeds: …` line is for [`ways`] instead.
 
 use super::lanes::Work;
 use super::programs::{compile, files};
@@ -38,6 +38,7 @@ struct Run {
     name: String,
     smp: u32,
     iommu: Option<String>,
+    model: Option<String>,
     seeds: Vec<String>,
 }
 
@@ -63,10 +64,14 @@ fn runs(report: &Report, smp: u32) -> Result<Vec<Run>> {
         let more = more.filter(|&cores: &u32| cores > smp);
         let always = lines(&manifest, "# iommu: ").pop();
         let too = lines(&manifest, "# iommu-too: ").pop();
-        let mut kinds = vec![(String::new(), smp, always.clone())];
-        kinds.extend(more.map(|cores| (format!("@{cores}"), cores, always.clone())));
-        kinds.extend(too.map(|properties| ("+iommu".to_string(), smp, Some(properties))));
-        for (kind, smp, iommu) in kinds {
+        let mut kinds = vec![(String::new(), smp, always.clone(), None)];
+        kinds.extend(more.map(|cores| (format!("@{cores}"), cores, always.clone(), None)));
+        let fenced = too.clone().or(always);
+        kinds.extend(too.map(|properties| ("+iommu".to_string(), smp, Some(properties), None)));
+        let models = lines(&manifest, "# models-too: ").pop().unwrap_or_default();
+        let models = models.split_whitespace().map(str::to_string);
+        kinds.extend(models.map(|model| (format!("+{model}"), smp, fenced.clone(), Some(model))));
+        for (kind, smp, iommu, model) in kinds {
             let full = format!("native/{name}{kind}");
             if report.wants(&full) {
                 wanted.push(Run {
@@ -75,6 +80,7 @@ fn runs(report: &Report, smp: u32) -> Result<Vec<Run>> {
                     name: name.clone(),
                     smp,
                     iommu,
+                    model,
                     seeds: ways::seeds(&manifest),
                 });
             }
@@ -117,7 +123,15 @@ pub fn stretch(report: &Report, stretches: &mut Stretches) -> Result<usize> {
 
 /// The outer error is the host's.
 fn one(run: &Run, stretches: Option<&mut Stretches>) -> Result<Verdict> {
-    let manifest = fs::read_to_string(&run.file)?;
+    let mut file = run.file.clone();
+    let mut manifest = fs::read_to_string(&file)?;
+    if let Some(model) = &run.model {
+        manifest = link::with_model(&manifest, model)?;
+        let folder = places::build().join("tests/native");
+        fs::create_dir_all(&folder)?;
+        file = folder.join(format!("{}+{model}.toml", run.name));
+        fs::write(&file, &manifest)?;
+    }
     let expected = lines(&manifest, "# expect-log: ");
     let mut machine = batch::machine(System::Cairn, "256M", Vec::new());
     let deterministic = manifest.lines().any(|line| line == "# deterministic");
@@ -139,7 +153,7 @@ fn one(run: &Run, stretches: Option<&mut Stretches>) -> Result<Verdict> {
         });
     }
     machine.iommu = run.iommu.clone();
-    machine.with = Some(run.file.clone());
+    machine.with = Some(file);
     let mut append = lines(&manifest, "# append: ");
     if stretches.is_some() {
         append.push("nucleus.stretch".to_string());
