@@ -1,13 +1,26 @@
-/* Options of Internet sockets that are remembered, refused, or bound to kinds of sockets; TCP_WINDOW_CLAMP, TCP_INQ. */
+/* Options of Internet sockets that are remembered, refused, or bound to kinds of sockets; TCP_WINDOW_CLAMP, TCP_INQ, SIOCOUTQNSD,
+   IP_MINTTL, IPV6_MINHOPCOUNT. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#ifndef SIOCOUTQ
+#define SIOCOUTQ TIOCOUTQ
+#endif
+#ifndef SIOCOUTQNSD
+#define SIOCOUTQNSD 0x894b
+#endif
+#ifndef IPV6_MINHOPCOUNT
+#define IPV6_MINHOPCOUNT 73
+#endif
 
 static int get(int fd, int level, int option) {
     int value = 0;
@@ -68,6 +81,58 @@ static void unread(void) {
     close(listener);
 }
 
+static int connected(int family, int ends[2]) {
+    struct sockaddr_in four = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in6 own = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    struct sockaddr *at = family == AF_INET ? (struct sockaddr *)&four : (struct sockaddr *)&own;
+    socklen_t length = family == AF_INET ? sizeof four : sizeof own;
+    int listener = socket(family, SOCK_STREAM, 0);
+    bind(listener, at, length);
+    getsockname(listener, at, &length);
+    listen(listener, 1);
+    ends[0] = socket(family, SOCK_STREAM, 0);
+    if (connect(ends[0], at, length) != 0) {
+        return -1;
+    }
+    ends[1] = accept(listener, NULL, NULL);
+    return listener;
+}
+
+/* What was not sent, of what was not acknowledged. */
+static void unsent(void) {
+    int ends[2], left = -1, queued = -1, datagrams = socket(AF_INET, SOCK_DGRAM, 0);
+    int listener = connected(AF_INET, ends);
+    static char bytes[65536];
+    printf("SIOCOUTQNSD %d", ioctl(ends[0], SIOCOUTQNSD, &left));
+    printf(" %d;", left);
+    while (send(ends[0], bytes, sizeof bytes, MSG_DONTWAIT) > 0) {
+    }
+    usleep(200000);
+    ioctl(ends[0], SIOCOUTQNSD, &left);
+    ioctl(ends[0], SIOCOUTQ, &queued);
+    printf(" some %d, no more than all %d;", left > 0, left <= queued);
+    printf(" listening %d", ioctl(listener, SIOCOUTQNSD, &left) == 0 ? 0 : errno);
+    printf(" of UDP %d\n", ioctl(datagrams, SIOCOUTQNSD, &left) == 0 ? 0 : errno);
+    close(ends[0]), close(ends[1]), close(listener), close(datagrams);
+}
+
+/* Only near peers are listened to (RFC 5082). */
+static void near(int family, int level, int least, int hops) {
+    int ends[2], listener = connected(family, ends);
+    struct pollfd wait = {.fd = ends[1], .events = POLLIN};
+    printf("least %d: at first %d", least, get(ends[1], level, least));
+    static const int values[] = {-1, 256, 0, 255, 65};
+    for (int i = 0; i < 5; i++) {
+        int result = set(ends[1], level, least, values[i]);
+        printf(" %d,%d", result, get(ends[1], level, least));
+    }
+    send(ends[0], "x", 1, 0);
+    printf("; from afar %d", poll(&wait, 1, 300));
+    set(ends[0], level, hops, 65);
+    printf("; from near %d\n", poll(&wait, 1, 5000));
+    close(ends[0]), close(ends[1]), close(listener);
+}
+
 int main(void) {
     setvbuf(stdout, NULL, _IONBF, 0);
     static const int of_socket[] = {SO_REUSEADDR, SO_BSDCOMPAT, SO_PASSSEC, SO_WIFI_STATUS, SO_NOFCS, SO_SELECT_ERR_QUEUE, SO_BUSY_POLL,
@@ -98,5 +163,8 @@ int main(void) {
         close(fd);
     }
     unread();
+    unsent();
+    near(AF_INET, IPPROTO_IP, IP_MINTTL, IP_TTL);
+    near(AF_INET6, IPPROTO_IPV6, IPV6_MINHOPCOUNT, IPV6_UNICAST_HOPS);
     return 0;
 }

@@ -268,6 +268,9 @@ impl Net {
         if segment.source == 0 || segment.destination == 0 || Address(ends.remote).is_any() {
             return;
         }
+        if self.some_are_near && self.is_far(&ends, header) {
+            return;
+        }
         let text = &bytes[length.min(bytes.len())..];
         let ce = header.tos & 3 == 3;
         match self.connections.get(&ends).copied() {
@@ -280,5 +283,19 @@ impl Net {
             }
             None => self.stranger_arrives(cx, &ends, &segment, text, ce),
         }
+    }
+
+    /// Whether a segment comes from farther away than its socket wants (RFC 5082).
+    fn is_far(&self, ends: &Ends, header: &Header) -> bool {
+        let least = match self.connections.get(ends) {
+            Some(Place::Stream(at)) => self.streams.get(*at).map(|stream| stream.least_ttl),
+            Some(_) => None,
+            None => {
+                let listener = self.listener_for(ends);
+                let socket = listener.and_then(|index| self.sockets.get(index));
+                socket.map(|socket| socket.options.least(header.is_v4()))
+            }
+        };
+        least.is_some_and(|least| header.ttl < least)
     }
 }

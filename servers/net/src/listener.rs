@@ -160,7 +160,7 @@ impl Net {
     }
 
     /// Who listens for this.
-    fn listener_for(&self, ends: &Ends) -> Option<u32> {
+    pub(crate) fn listener_for(&self, ends: &Ends) -> Option<u32> {
         let address = Address(ends.local);
         let candidates = [address, address.wildcard(), Address::ANY];
         candidates.into_iter().find_map(|place| {

@@ -52,6 +52,8 @@ pub struct Options {
     pub device: u32,
     // IP
     pub ttl: u8,
+    /// IP_MINTTL: of what comes to a stream.
+    pub least_ttl: u8,
     pub tos: u8,
     pub multicast_ttl: u8,
     pub multicast_loop: bool,
@@ -65,6 +67,8 @@ pub struct Options {
     // IPv6
     pub only_v6: bool,
     pub hops: u8,
+    /// IPV6_MINHOPCOUNT
+    pub least_hops: u8,
     pub traffic_class: u8,
     pub ipv6: u128,
     // TCP
@@ -117,6 +121,7 @@ impl Options {
             receive_low: 1,
             device: 0,
             ttl: 64,
+            least_ttl: 0,
             tos: 0,
             multicast_ttl: 1,
             multicast_loop: true,
@@ -127,6 +132,7 @@ impl Options {
             mtu_discover: 1,
             only_v6: false,
             hops: 64,
+            least_hops: 0,
             traffic_class: 0,
             ipv6: 1 << ALL_V6,
             no_delay: false,
@@ -149,6 +155,14 @@ impl Options {
 }
 
 impl Options {
+    /// The least time to live of what comes to a stream.
+    pub fn least(&self, v4: bool) -> u8 {
+        match v4 {
+            true => self.least_ttl,
+            false => self.least_hops,
+        }
+    }
+
     /// IP_RECVERR, IPV6_RECVERR: errors are queued.
     pub fn wants_errors(&self, v4: bool) -> bool {
         match v4 {
@@ -472,6 +486,7 @@ impl Net {
             4 => 0,
             10 => options.mtu_discover,
             14 => return self.mtu_of(cx, index),
+            21 => u32::from(options.least_ttl),
             33 => u32::from(options.multicast_ttl),
             34 => options.multicast_loop as u32,
             32 => {
@@ -512,6 +527,7 @@ impl Net {
             23 => options.mtu_discover,
             24 => return self.mtu_of(cx, index),
             67 => u32::from(options.traffic_class),
+            73 => u32::from(options.least_hops),
             number if number < 128 && IPV6_SWITCHES >> number & 1 != 0 => {
                 (options.ipv6 >> number & 1) as u32
             }
@@ -592,8 +608,13 @@ impl Net {
             IP | IPV6 if Net::is_about_groups(level == IP, number) => {
                 self.set_group_option(cx, index, (level == IP, number))?
             }
-            IP => self.set_ip_option(index, number, value as i32)?,
-            IPV6 => self.set_ipv6_option(index, number, value as i32)?,
+            IP | IPV6 => {
+                match level {
+                    IP => self.set_ip_option(index, number, value as i32)?,
+                    _ => self.set_ipv6_option(index, number, value as i32)?,
+                }
+                self.apply_options(cx, index);
+            }
             RAW_LEVEL | ICMP_V6 if self.socket(index)?.is_raw() => {
                 self.set_filter(cx, index, level, number, value)?
             }
@@ -721,6 +742,10 @@ impl Net {
             2 if value == -1 => options.ttl = 64,
             2 => options.ttl = within(value, 1, 255)? as u8,
             10 => options.mtu_discover = within(value, 0, 5)?,
+            21 => {
+                options.least_ttl = within(value, 0, 255)? as u8;
+                self.some_are_near = true;
+            }
             33 if value == -1 => options.multicast_ttl = 1,
             33 => options.multicast_ttl = within(value, 0, 255)? as u8,
             34 => options.multicast_loop = value != 0,
@@ -761,6 +786,10 @@ impl Net {
             19 => options.multicast_loop = within(value, 0, 1)? != 0,
             23 => options.mtu_discover = within(value, 0, 5)?,
             67 if value == -1 => options.traffic_class = 0,
+            73 => {
+                options.least_hops = within(value, 0, 255)? as u8;
+                self.some_are_near = true;
+            }
             67 => options.traffic_class = without_ecn(within(value, 0, 255)? as u8, stream),
             number if number < 128 && IPV6_SWITCHES >> number & 1 != 0 => {
                 options.ipv6 = options.ipv6 & !(1 << number) | u128::from(value != 0) << number;

@@ -50,6 +50,7 @@ use cairn_tcp::time::Time;
 const FIONREAD: u64 = 0x541b;
 const TIOCOUTQ: u64 = 0x5411;
 const SIOCATMARK: u64 = 0x8905;
+const SIOCOUTQNSD: u64 = 0x894b;
 /// RWF_NOWAIT.
 const NOWAIT: u64 = 8;
 /// Inode number of /dev/net: numbers of sockets are odd and grow from 3 on.
@@ -101,6 +102,8 @@ pub struct Net {
     pub(crate) waits: Slab<Wait>,
     /// Connections, half-open ones and those in TIME-WAIT, by their ends.
     pub(crate) connections: Map<Ends, Place>,
+    /// Some socket said once how near its peers must be (IP_MINTTL): segments are looked at for that.
+    pub(crate) some_are_near: bool,
     /// Who listens, by address and port.
     pub(crate) listeners: Map<Endpoint, Vec<u32>>,
     /// Datagram sockets by address and port; those that are connected also by both ends.
@@ -182,6 +185,7 @@ impl Net {
             halves: Slab::new(),
             waits: Slab::new(),
             connections: Map::new(key()),
+            some_are_near: false,
             listeners: Map::new(key()),
             datagrams: Map::new(key()),
             raws: Map::new(key()),
@@ -1134,7 +1138,7 @@ impl Server for Net {
             Node::Tunnel => return self.tunnel_request(cx, &mut handle.state, request, argument),
             _ => return fail(ENOTTY),
         };
-        if (table::SIOCGIFNAME..0x8980).contains(&request) {
+        if (table::SIOCGIFNAME..0x8980).contains(&request) && request != SIOCOUTQNSD {
             return self.interface_request(cx, request);
         }
         if matches!(
@@ -1152,12 +1156,14 @@ impl Server for Net {
             _ => None,
         };
         let count = match (request, &socket.state) {
-            (FIONREAD | TIOCOUTQ, State::Listening(_)) => return fail(EINVAL),
+            (FIONREAD | TIOCOUTQ | SIOCOUTQNSD, State::Listening(_)) => return fail(EINVAL),
+            (SIOCOUTQNSD, State::Datagram(_)) => return fail(ENOTTY),
             (FIONREAD, State::Datagram(queue)) => {
                 queue.waiting.front().map_or(0, |first| first.bytes().len()) as u32
             }
             (FIONREAD, _) => stream.map_or(0, |stream| stream.block.unread()),
             (TIOCOUTQ, _) => stream.map_or(0, |stream| stream.block.unacknowledged()),
+            (SIOCOUTQNSD, _) => stream.map_or(0, |stream| stream.block.not_sent()),
             (SIOCATMARK, State::Datagram(_)) => return fail(ENOTTY),
             (SIOCATMARK, _) => {
                 let mark = stream.and_then(|stream| stream.block.urgent_offset());

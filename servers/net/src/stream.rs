@@ -56,6 +56,8 @@ pub struct Stream {
     /// What its packets have: time to live, type of service.
     pub ttl: u8,
     pub tos: u8,
+    /// Segments with less of it are passed over (IP_MINTTL, IPV6_MINHOPCOUNT).
+    pub least_ttl: u8,
     pub device: u32,
     pub send_limit: u32,
     pub receive_limit: u32,
@@ -101,6 +103,7 @@ impl Stream {
         self.receive_low = options.receive_low;
         self.device = options.device;
         self.ttl = if v4 { options.ttl } else { options.hops };
+        self.least_ttl = options.least(v4);
         self.tos = if v4 {
             options.tos
         } else {
@@ -247,6 +250,7 @@ impl Net {
             urgent_taken: false,
             inline: false,
             ttl: 64,
+            least_ttl: 0,
             tos: 0,
             device: 0,
             send_limit: 0,

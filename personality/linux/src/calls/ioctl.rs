@@ -51,7 +51,7 @@ fn sizes(request: u64) -> Sizes {
         0x540f | 0x5411 | 0x5415 | 0x541b => Sizes(0, 4), // TIOCGPGRP, TIOCOUTQ, TIOCMGET, FIONREAD
         0x5410 | 0x5416..=0x5418 => Sizes(4, 0),  // TIOCSPGRP, TIOCMBIS, TIOCMBIC, TIOCMSET
         0x5412 => Sizes(1, 0),                    // TIOCSTI
-        0x8905 => Sizes(0, 4),                    // SIOCATMARK
+        0x8905 | 0x894b => Sizes(0, 4),           // SIOCATMARK, SIOCOUTQNSD
         0x8906 | 0x8907 => Sizes(0, 16),          // SIOCGSTAMP, SIOCGSTAMPNS
         0x8910..=0x897f => Sizes(40, 40),         // of interfaces: struct ifreq
         0x5413 => Sizes(0, 8),                    // TIOCGWINSZ
