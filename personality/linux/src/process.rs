@@ -5,6 +5,7 @@
 //!
 //! Lock order: `state`, `futexes`, spare areas, heap.
 
+use crate::calls::aio::Contexts;
 use crate::calls::lend::Lent;
 use crate::calls::sysv::Attached;
 use crate::descriptors::{self, OpenFile, Table};
@@ -97,6 +98,8 @@ pub struct State {
     pub attached: BTreeMap<u64, Attached>,
     /// Memory that servers of disks may still have.
     pub lent: Vec<Lent>,
+    /// Asynchronous input and output (io_setup).
+    pub contexts: Contexts,
     /// The working directory; none only before the first one could be opened.
     pub cwd: Option<Arc<OpenFile>>,
     /// chroot: where absolute names begin.
@@ -173,6 +176,7 @@ impl State {
             spares: Spares::default(),
             attached: BTreeMap::new(),
             lent: Vec::new(),
+            contexts: Contexts::new(),
             cwd: None,
             root: None,
             space: None,
@@ -205,6 +209,7 @@ impl State {
             spares: Spares::default(),
             attached: self.attached.clone(),
             lent: Vec::new(),
+            contexts: Contexts::new(),
             cwd: self.cwd.as_ref().map(descriptors::separate),
             root: self.root.as_ref().map(Root::separate),
             space: self.space.as_ref().map(Space::separate),

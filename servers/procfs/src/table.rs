@@ -317,6 +317,7 @@ pub fn rows<S: System>() -> alloc::vec::Vec<Row<S>> {
         fixed(Ipv4, "igmp_qrv", "2\n"),
         fixed(Ipv6, "mld_max_msf", "64\n"),
         fixed(Ipv6, "mld_qrv", "2\n"),
+        fixed(Fs, "aio-max-nr", "65536\n"),
         fixed(Fs, "file-max", "9223372036854775807\n"),
         text(Fs, "file-nr", machine::file_nr),
         dir(Fs, "inotify", Inotify),

@@ -338,8 +338,11 @@ fn in_new_space(process: &Process, answer: [u64; 8]) -> [u64; 2] {
     let [_, effective, permitted, low, high, ..] = answer;
     process.borrows_memory.store(false, Ordering::Relaxed);
     process.set_capabilities(effective, permitted);
-    let state = process.state();
+    let mut state = process.state();
     frames::forget(state.files.files().map(|(_, entry)| &entry.file), false);
+    let contexts = core::mem::take(&mut state.contexts);
+    drop(state);
+    drop(contexts);
     [low, high]
 }
 

@@ -4,7 +4,7 @@
 //! posix_spawn) gets an area and a [`Process`] of its own first, in an [`Arena`]; after its exec it has a copy of that only and goes on with them there.
 
 use super::futex::own_id;
-use super::{pidfds, spaces};
+use super::{aio, pidfds, spaces};
 use crate::errno::{Result, E2BIG, EBUSY, EFAULT, EINVAL, ENOMEM, ENOSYS, EPERM};
 use crate::frames;
 use crate::machine::area::{self, area, process, spawn_area, Birth, Frame, OwnKeys, ThreadArea};
@@ -514,7 +514,9 @@ fn new_identity(pid: u32, parent: u32, shared: bool) {
         files.for_each(|(_, entry)| entry.file.signals.leave_notifier());
         frames::forget(state.files.files().map(|(_, entry)| &entry.file), true);
     }
+    let contexts = core::mem::take(&mut state.contexts);
     drop(state);
+    aio::leave(contexts, area.birth.get().held);
     if !shared {
         // Another thread of the parent may have kept one meanwhile.
         spare::give_up();

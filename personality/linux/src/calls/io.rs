@@ -178,7 +178,7 @@ pub(super) fn write_inline(
 }
 
 /// Write the first `length` bytes of `data`.
-fn send_inline(
+pub(super) fn send_inline(
     file: &OpenFile,
     data: &[u64; fs::INLINE_MAX / 8],
     length: u64,
@@ -543,13 +543,18 @@ fn read_vector(f: &Frame, at: u64, flags: u64) -> Result<u64> {
     }
     let mut vector = Vector::new();
     take_vector(&mut vector, f.arg(1), f.arg(2))?;
+    read_pieces(&file, &vector, at, flags)
+}
+
+/// Read into pieces of the program's memory.
+pub(super) fn read_pieces(file: &OpenFile, vector: &Vector, at: u64, flags: u64) -> Result<u64> {
     if file.object.is_some() {
         return Err(EINVAL);
     }
     if let Some(range) = vector.single() {
-        return read_at(&file, range, at, flags);
+        return as_far(file, range, true, |range| read_at(file, range, at, flags));
     }
-    let at = settled(&file, at);
+    let at = settled(file, at);
     let total = vector.total();
     if total <= GATHERED as u64 {
         let mut buffer: Buffer<GATHERED> = Buffer::new();
@@ -557,10 +562,10 @@ fn read_vector(f: &Frame, at: u64, flags: u64) -> Result<u64> {
         let words = buffer.receive_first(total, request).wait(file.slot())?;
         buffer.filled(words[0].min(total));
         let bytes = buffer.as_bytes();
-        return given(&file, at, bytes.len() as u64, scatter(bytes, &vector));
+        return given(file, at, bytes.len() as u64, scatter(bytes, vector));
     }
     Request::new(&[fs::READ, at, flags])
-        .input_vector(&vector)
+        .input_vector(vector)
         .wait(file.slot())
         .map(|w| w[0])
 }
@@ -589,25 +594,29 @@ fn write_vector(f: &Frame, at: u64, flags: u64) -> Result<u64> {
     }
     let mut vector = Vector::new();
     take_vector(&mut vector, f.arg(1), f.arg(2))?;
+    write_pieces(&file, &vector, at, flags)
+}
+
+fn write_pieces(file: &OpenFile, vector: &Vector, at: u64, flags: u64) -> Result<u64> {
     if file.object.is_some() {
         return Err(EINVAL);
     }
     if file.is(kind::WRITES_VANISH) {
         return Ok(vector.total());
     }
-    let at = settled(&file, at);
+    let at = settled(file, at);
     let total = vector.total();
-    if within_limit(&file, at, total)? < total {
+    if within_limit(file, at, total)? < total {
         too_large();
         return Err(EFBIG);
     }
     if let Some(range) = vector.single() {
-        return write_at(&file, range, at, flags);
+        return as_far(file, range, false, |range| write_at(file, range, at, flags));
     }
     if total <= GATHERED as u64 {
-        return write_gathered(&file, &vector, at, flags);
+        return write_gathered(file, vector, at, flags);
     }
-    let request = Request::new(&[fs::WRITE, at, flags]).out_vector(&vector);
+    let request = Request::new(&[fs::WRITE, at, flags]).out_vector(vector);
     written(request.wait(file.slot()))
 }
 
@@ -678,23 +687,43 @@ pub fn preadv2(f: &mut Frame) -> Result<u64> {
     let at = offset_or_position(f.arg(3))?;
     // (What is looked at first is the file, then the memory, then the flags.)
     checked_vector(f)?;
-    let flags = known_flags(f.arg(5))? & rwf::NOWAIT;
-    if flags != 0 && !is_brought(&*usable(f.arg(0))?) {
-        return Err(EOPNOTSUPP);
-    }
+    let flags = flags_of(&*usable(f.arg(0))?, f.arg(5), true)?;
     read_vector(f, at, flags)
 }
 
 pub fn pwritev2(f: &mut Frame) -> Result<u64> {
     let at = offset_or_position(f.arg(3))?;
     checked_vector(f)?;
-    let flags = known_flags(f.arg(5))?;
-    if flags & rwf::NOWAIT != 0 {
-        return Err(EOPNOTSUPP);
+    let file = usable(f.arg(0))?;
+    let flags = flags_of(&file, f.arg(5), false)?;
+    if at != POSITION {
+        positioned(&file)?;
     }
-    let written = write_vector(f, at, flags & rwf::APPEND)?;
+    let mut vector = Vector::new();
+    take_vector(&mut vector, f.arg(1), f.arg(2))?;
+    write_pieces_synced(&file, &vector, at, flags)
+}
+
+/// Flags as [`read_pieces`] and [`write_pieces_synced`] take them.
+pub(super) fn flags_of(file: &OpenFile, given: u64, reads: bool) -> Result<u64> {
+    let flags = known_flags(given)?;
+    match reads {
+        _ if flags & rwf::NOWAIT != 0 && !(reads && is_brought(file)) => Err(EOPNOTSUPP),
+        true => Ok(flags & rwf::NOWAIT),
+        false => Ok(flags),
+    }
+}
+
+/// Write pieces of the program's memory, and see them to the disk if the flags say so.
+pub(super) fn write_pieces_synced(
+    file: &OpenFile,
+    vector: &Vector,
+    at: u64,
+    flags: u64,
+) -> Result<u64> {
+    let written = write_pieces(file, vector, at, flags & rwf::APPEND)?;
     if flags & (rwf::DSYNC | rwf::SYNC) != 0 && written != 0 {
-        sync_file(f.arg(0), u64::from(flags & rwf::SYNC == 0))?;
+        sync_open(file, u64::from(flags & rwf::SYNC == 0))?;
     }
     Ok(written)
 }
@@ -763,7 +792,10 @@ pub fn fallocate(f: &mut Frame) -> Result<u64> {
 }
 
 fn sync_file(argument: u64, data_only: u64) -> Result<u64> {
-    let file = usable(argument)?;
+    sync_open(&*usable(argument)?, data_only)
+}
+
+pub(super) fn sync_open(file: &OpenFile, data_only: u64) -> Result<u64> {
     if file.object.is_some() {
         return Err(EINVAL);
     }

@@ -1,5 +1,6 @@
 //! The system calls, one file per family. A call takes its arguments from the frame and gives a value or an error; see [`crate::table`].
 
+pub mod aio;
 pub mod attributes;
 pub mod capabilities;
 pub mod clock_setting;

@@ -259,22 +259,25 @@ fn meant(which: u32, who: u64) -> Result<bool> {
     }
 }
 
-/// ioprio_set: of this process it is kept, of others it has no effect.
-pub fn ioprio_set(f: &mut Frame) -> Result<u64> {
-    const REAL_TIME: u32 = 1;
-    const BEST_EFFORT: u32 = 2;
-    const IDLE: u32 = 3;
-    let priority = f.arg(2) as u32;
+/// Is it a priority for input and output (class and level) that the caller may have?
+pub fn may_have_priority(priority: u64) -> Result<()> {
+    const REAL_TIME: u64 = 1;
+    const BEST_EFFORT: u64 = 2;
+    const IDLE: u64 = 3;
     let (class, level) = (priority >> 13 & 7, priority & 7);
     let process = process();
     match class {
-        REAL_TIME if !process.is_capable(SYS_ADMIN) && !process.is_capable(SYS_NICE) => {
-            return Err(EPERM);
-        }
-        REAL_TIME | BEST_EFFORT | IDLE => {}
-        0 if level == 0 => {}
-        _ => return Err(EINVAL),
+        REAL_TIME if !process.is_capable(SYS_ADMIN) && !process.is_capable(SYS_NICE) => Err(EPERM),
+        REAL_TIME | BEST_EFFORT | IDLE => Ok(()),
+        0 if level == 0 => Ok(()),
+        _ => Err(EINVAL),
     }
+}
+
+/// ioprio_set: of this process it is kept, of others it has no effect.
+pub fn ioprio_set(f: &mut Frame) -> Result<u64> {
+    let priority = f.arg(2) as u32;
+    may_have_priority(priority.into())?;
     if meant(f.arg(0) as u32, f.arg(1))? {
         IO_PRIORITY.store(priority & 0xffff, Ordering::Relaxed);
     }

@@ -130,7 +130,7 @@ fn sleep(deadline: Option<u64>) -> Result<usize> {
     }
 }
 
-fn wait_or_sleep(watched: &mut [Watched], deadline: Option<u64>) -> Result<usize> {
+pub fn wait_or_sleep(watched: &mut [Watched], deadline: Option<u64>) -> Result<usize> {
     if watched.iter().all(|w| w.file.is_none() && w.ready == 0) {
         sleep(deadline)
     } else {

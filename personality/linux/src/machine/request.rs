@@ -122,6 +122,13 @@ impl Vector {
         }
     }
 
+    /// One piece.
+    pub fn of(range: UserRange) -> Vector {
+        let mut vector = Vector::new();
+        vector.push(range);
+        vector
+    }
+
     /// Add memory of the program. False if the vector is full.
     pub fn push(&mut self, range: UserRange) -> bool {
         if self.count == PIECES {
