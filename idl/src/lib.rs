@@ -109,10 +109,13 @@ pub mod capability {
     pub const NET_BIND_SERVICE: u32 = 10;
     pub const NET_ADMIN: u32 = 12;
     pub const NET_RAW: u32 = 13;
+    pub const SYS_MODULE: u32 = 16;
+    pub const SYS_RAWIO: u32 = 17;
     pub const SYS_CHROOT: u32 = 18;
     pub const SYS_PTRACE: u32 = 19;
     pub const AUDIT_CONTROL: u32 = 30;
     pub const SETFCAP: u32 = 31;
+    pub const SYS_PACCT: u32 = 20;
     pub const SYS_ADMIN: u32 = 21;
     pub const SYS_BOOT: u32 = 22;
     pub const SYS_NICE: u32 = 23;

@@ -108,7 +108,8 @@ impl<S: Server> Core<S> {
         if !created {
             let directory = is(&access, s::IFDIR);
             if is(&access, s::IFLNK) && !path_only {
-                return fail(ELOOP);
+                let directory = flags & o::DIRECTORY != 0;
+                return fail(if directory { ENOTDIR } else { ELOOP });
             }
             if flags & o::DIRECTORY != 0 && !directory {
                 return fail(ENOTDIR);

@@ -46,6 +46,8 @@ pub struct OpenFile {
     pub mapped: (AtomicU64, AtomicU64),
     /// An epoll set watches it, or did.
     watched: AtomicBool,
+    /// What F_SET_RW_HINT said.
+    pub lifetime: AtomicU32,
     pub signals: Signals,
 }
 
@@ -54,6 +56,8 @@ pub struct OpenFile {
 pub struct Signals {
     /// Kind and number, as [`cairn_idl::proc::SIGNAL_OWNER`] has them; 0: nobody.
     pub owner: AtomicU64,
+    /// Real and effective user of who said so.
+    pub uids: AtomicU64,
     /// 0: SIGIO, which says nothing more.
     pub signal: AtomicU32,
     pub on: AtomicBool,
@@ -69,6 +73,7 @@ impl Signals {
     fn separate(&self) -> Signals {
         Signals {
             owner: AtomicU64::new(self.owner.load(Ordering::Relaxed)),
+            uids: AtomicU64::new(self.uids.load(Ordering::Relaxed)),
             signal: AtomicU32::new(self.signal.load(Ordering::Relaxed)),
             on: AtomicBool::new(self.on.load(Ordering::Relaxed)),
             slot: AtomicU32::new(self.slot()),
@@ -168,6 +173,7 @@ impl OpenFile {
             frames: Frames::new(true),
             mapped: Default::default(),
             watched: Default::default(),
+            lifetime: Default::default(),
             signals: Default::default(),
         }
     }
@@ -184,6 +190,7 @@ impl OpenFile {
             frames: Frames::new(true),
             mapped: Default::default(),
             watched: Default::default(),
+            lifetime: Default::default(),
             signals: Default::default(),
         }
     }
@@ -205,6 +212,7 @@ impl OpenFile {
     pub fn renew(&mut self) {
         *self.id.get_mut() = 0;
         *self.watched.get_mut() = false;
+        *self.lifetime.get_mut() = 0;
     }
 
     pub fn is_watched(&self) -> bool {
@@ -236,6 +244,7 @@ impl OpenFile {
             frames: Frames::new(false),
             mapped: Default::default(),
             watched: AtomicBool::new(self.is_watched()),
+            lifetime: AtomicU32::new(self.lifetime.load(Ordering::Relaxed)),
             signals: self.signals.separate(),
         }
     }

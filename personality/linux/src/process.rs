@@ -7,6 +7,7 @@
 
 use crate::calls::aio::Contexts;
 use crate::calls::lend::Lent;
+use crate::calls::memory_policy::Policies;
 use crate::calls::sysv::Attached;
 use crate::descriptors::{self, OpenFile, Table};
 use crate::futex::Futexes;
@@ -100,6 +101,7 @@ pub struct State {
     pub lent: Vec<Lent>,
     /// Asynchronous input and output (io_setup).
     pub contexts: Contexts,
+    pub policies: Policies,
     /// The working directory; none only before the first one could be opened.
     pub cwd: Option<Arc<OpenFile>>,
     /// chroot: where absolute names begin.
@@ -177,6 +179,7 @@ impl State {
             attached: BTreeMap::new(),
             lent: Vec::new(),
             contexts: Contexts::new(),
+            policies: Policies::new(),
             cwd: None,
             root: None,
             space: None,
@@ -210,6 +213,7 @@ impl State {
             attached: self.attached.clone(),
             lent: Vec::new(),
             contexts: Contexts::new(),
+            policies: self.policies.clone(),
             cwd: self.cwd.as_ref().map(descriptors::separate),
             root: self.root.as_ref().map(Root::separate),
             space: self.space.as_ref().map(Space::separate),

@@ -42,6 +42,8 @@ pub struct File {
     pub shared: bool,
     /// It was made so that it can be sealed.
     pub sealable: bool,
+    /// It never gets a name (O_TMPFILE with O_EXCL).
+    pub nameless: bool,
     /// Bits of `fs::seal`.
     pub seals: u8,
 }
@@ -84,6 +86,8 @@ pub struct Inode {
     pub atime: Time,
     pub mtime: Time,
     pub ctime: Time,
+    /// When it was made.
+    pub birth: Time,
     /// Where it got its last name: directory and sequence number there.
     pub home: (u32, u64),
     pub attributes: Attributes,
@@ -104,6 +108,7 @@ impl Inode {
         atime: Time::ZERO,
         mtime: Time::ZERO,
         ctime: Time::ZERO,
+        birth: Time::ZERO,
         home: (0, 0),
         attributes: Attributes::NONE,
         kind: Kind::Free,
@@ -194,6 +199,7 @@ impl Inodes {
         inode.atime = now;
         inode.mtime = now;
         inode.ctime = now;
+        inode.birth = now;
         inode.home = (0, 0);
         // What was there is `Free`, which needs no dropping.
         core::mem::forget(core::mem::replace(&mut inode.kind, kind));

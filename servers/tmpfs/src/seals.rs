@@ -8,7 +8,7 @@ use crate::inode::{File, Kind};
 use crate::pool::{Memory, Page, Pool, PAGE};
 use crate::server::{fail, Tmpfs};
 use cairn_idl::errno::*;
-use cairn_idl::fs::{o, seal};
+use cairn_idl::fs::{o, seal, SEALABLE};
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::Context;
 
@@ -42,13 +42,15 @@ fn unsealed_length(seals: u8, size: u64, offset: u64, length: usize) -> Answer<u
 impl<M: Memory> Tmpfs<M> {
     /// It was made by this moment's O_TMPFILE: nobody has it yet.
     #[cold]
-    pub(crate) fn make_sealable(&mut self, node: u32, flags: u64) {
+    pub(crate) fn make_unnamed(&mut self, node: u32, flags: u64) {
         let Some(inode) = self.inodes.get_mut(node) else {
             return;
         };
         let new = inode.names == 0 && inode.opens == 0;
         if let (true, Kind::File(file)) = (new, &mut inode.kind) {
-            file.sealable = flags & o::TMPFILE == o::TMPFILE;
+            let unnamed = flags & o::TMPFILE == o::TMPFILE;
+            file.sealable = unnamed && flags & SEALABLE != 0;
+            file.nameless = unnamed && flags & o::EXCL != 0;
         }
     }
 

@@ -462,8 +462,12 @@ impl<M: Memory> Server for Tmpfs<M> {
         Ok(length)
     }
 
-    fn stat(&mut self, _: &mut Context, node: u32) -> Answer<Stat> {
+    fn stat(&mut self, cx: &mut Context, node: u32) -> Answer<Stat> {
         let inode = self.inode(node)?;
+        let unused = match cx.request.words[1] & fs::STAT_BIRTH {
+            0 => [0; 3],
+            _ => [inode.birth.seconds, inode.birth.ns.into(), 1],
+        };
         let blocks = match &inode.kind {
             Kind::File(file) => file.content.count() * (PAGE as u64 / 512),
             _ => 0,
@@ -485,6 +489,7 @@ impl<M: Memory> Server for Tmpfs<M> {
             mtime_ns: inode.mtime.ns as i64,
             ctime: inode.ctime.seconds,
             ctime_ns: inode.ctime.ns as i64,
+            unused,
             ..Stat::default()
         })
     }
@@ -590,6 +595,9 @@ impl<M: Memory> Server for Tmpfs<M> {
         self.accepts(dir)?;
         let now = now(cx);
         let inode = self.inodes.get_mut(node).ok_or(Failure::Errno(EIO))?;
+        if matches!(&inode.kind, Kind::File(file) if file.nameless) {
+            return fail(ENOENT);
+        }
         if inode.names == u32::MAX {
             return fail(EMLINK);
         }
@@ -652,8 +660,8 @@ impl<M: Memory> Server for Tmpfs<M> {
     }
 
     fn open(&mut self, cx: &mut Context, node: u32, flags: u64, _: &mut ()) -> Answer<Opened<u32>> {
-        if flags & fs::SEALABLE != 0 {
-            self.make_sealable(node, flags);
+        if flags & (fs::SEALABLE | o::TMPFILE & !o::DIRECTORY) != 0 {
+            self.make_unnamed(node, flags);
         }
         let inode = self.inode(node)?;
         let raises = match inode.attributes.raises {

@@ -22,6 +22,8 @@ const KEPT_FLAGS: u64 = flags::SHARED | flags::STACK | flags::NO_RESERVE | flags
 /// `REMAP` flags.
 const MAY_MOVE: u64 = 1;
 const REMAP_FIXED: u64 = 2;
+/// What was moved leaves empty memory behind.
+const DONT_UNMAP: u64 = 4;
 
 /// What a new mapping shows.
 #[derive(Clone, Copy)]
@@ -530,7 +532,10 @@ impl<N: Nucleus> Vm<N> {
         wanted: u64,
     ) -> Result<u64, Errno> {
         let fixed = flag & REMAP_FIXED != 0;
-        if flag & !(MAY_MOVE | REMAP_FIXED) != 0 || fixed && flag & MAY_MOVE == 0 {
+        let stays = flag & DONT_UNMAP != 0;
+        if flag & !(MAY_MOVE | REMAP_FIXED | DONT_UNMAP) != 0
+            || (fixed || stays) && flag & MAY_MOVE == 0
+        {
             return Err(EINVAL);
         }
         if new_len == 0 || old_len == 0 {
@@ -541,8 +546,16 @@ impl<N: Nucleus> Vm<N> {
         let new = pages(new_len).ok_or(EINVAL)?;
         let space = self.spaces.get(index).ok_or(ESRCH)?;
         let region = *space.regions.find(start).ok_or(EFAULT)?;
-        if region.end < old_end {
+        // What is made shorter may be several mappings.
+        let shrinks = new <= old && !fixed && !stays;
+        if region.end < old_end && !shrinks {
             return Err(EFAULT);
+        }
+        if stays && (new != old || region.object != ANONYMOUS || region.shared()) {
+            return Err(EINVAL);
+        }
+        if stays && !space.within_limit(old) {
+            return Err(ENOMEM);
         }
         if new > old && !space.within_limit(new - old) || !self.may_record(space) {
             return Err(ENOMEM);
@@ -577,9 +590,10 @@ impl<N: Nucleus> Vm<N> {
             }
             self.are_few(index, to, to_end)?;
             self.unmap_pages(index, to, to_end);
-            return self.relocate(index, region, (start, old), (to, new));
+            let moved = self.relocate(index, region, (start, old), (to, new));
+            return self.left_behind(index, region, (start, old_end), stays, moved);
         }
-        if new <= old {
+        if shrinks {
             if new < old {
                 self.are_few(index, start + new, old_end)?;
                 self.unmap_pages(index, start + new, old_end);
@@ -588,6 +602,7 @@ impl<N: Nucleus> Vm<N> {
         }
         let end = start.checked_add(new).ok_or(ENOMEM)?;
         if region.end == old_end
+            && !stays
             && end <= TOP
             && !self.is_barred(old_end, end)
             && space.regions.is_free(old_end, end)
@@ -609,7 +624,32 @@ impl<N: Nucleus> Vm<N> {
             Ok(gap) if old >= CHUNK => gap + (start.wrapping_sub(gap) & (CHUNK - 1)),
             _ => self.place(index, 0, new, range)?,
         };
-        self.relocate(index, region, (start, old), (to, new))
+        let moved = self.relocate(index, region, (start, old), (to, new));
+        self.left_behind(index, region, (start, old_end), stays, moved)
+    }
+
+    /// After a move with DONT_UNMAP: empty memory, like what was there.
+    fn left_behind(
+        &mut self,
+        index: usize,
+        region: Region,
+        (start, end): (u64, u64),
+        stays: bool,
+        moved: Result<u64, Errno>,
+    ) -> Result<u64, Errno> {
+        if stays && moved.is_ok() {
+            let marks = region.marks & !LOCKED;
+            self.add_region(
+                index,
+                Region {
+                    start,
+                    end,
+                    marks,
+                    ..region
+                },
+            );
+        }
+        moved
     }
 
     /// Continue `region` over `start..end`, which is free.
@@ -908,6 +948,12 @@ impl<N: Nucleus> Vm<N> {
             }
             advice::DONT_FORK | advice::DO_FORK | advice::WIPE_ON_FORK | advice::KEEP_ON_FORK => {
                 self.advise_fork(index, start, end, what)?;
+            }
+            advice::INVALIDATE => {
+                let mut parts = space.regions.overlapping(start, end);
+                if parts.any(|region| region.marks & LOCKED != 0) {
+                    return Err(EBUSY);
+                }
             }
             // Hints about order of use, sharing, huge pages and dumps change nothing.
             0..=2 | 12..=17 => {}

@@ -6,6 +6,7 @@ use crate::descriptors::{event_kind, number, OpenFile};
 use crate::errno::{Result, EBADF, EINVAL, ENOTTY, EPERM};
 use crate::machine::area::{process, Frame};
 use crate::machine::request::Request;
+use crate::machine::user;
 use crate::spare;
 use cairn_idl::fs::{self, o, s};
 use core::sync::atomic::Ordering;
@@ -95,12 +96,15 @@ mod command {
     pub const GETSIG: u64 = 11;
     pub const SETOWN_EX: u64 = 15;
     pub const GETOWN_EX: u64 = 16;
+    pub const GETOWNER_UIDS: u64 = 17;
     pub const OFD_GETLK: u64 = 36;
     pub const OFD_SETLKW: u64 = 38;
     pub const DUPFD_CLOEXEC: u64 = 1030;
     pub const SETLEASE: u64 = 1024;
     pub const GETLEASE: u64 = 1025;
     pub const NOTIFY: u64 = 1026;
+    pub const GET_RW_HINT: u64 = 1035;
+    pub const SET_RW_HINT: u64 = 1036;
     pub const ADD_SEALS: u64 = 1033;
     pub const GET_SEALS: u64 = 1034;
     pub use cairn_idl::fs::{GET_PIPE_SIZE as GETPIPE_SZ, SET_PIPE_SIZE as SETPIPE_SZ};
@@ -142,6 +146,12 @@ pub fn fcntl(f: &mut Frame) -> Result<u64> {
         command::GETOWN => Ok(owners::owner(&file)),
         command::SETOWN_EX => owners::set_owner_of_kind(fd, &file, argument),
         command::GETOWN_EX => owners::owner_of_kind(&file, argument),
+        command::GETOWNER_UIDS => owners::uids(&file, argument),
+        command::GET_RW_HINT => {
+            let hint = u64::from(file.lifetime.load(Ordering::Relaxed));
+            user::write(argument, &hint).map(|()| 0)
+        }
+        command::SET_RW_HINT => set_lifetime(&file, argument),
         command::SETSIG => owners::set_signal(fd, &file, argument),
         command::GETSIG => Ok(file.signals.signal.load(Ordering::Relaxed).into()),
         command::SETPIPE_SZ | command::GETPIPE_SZ if file.object.is_none() => {
@@ -161,6 +171,21 @@ pub fn fcntl(f: &mut Frame) -> Result<u64> {
         command::ADD_SEALS if argument > u64::from(u32::MAX) => Err(EINVAL),
         command::ADD_SEALS => ask_seals(&file, fs::ADD_SEALS, argument),
         command::GET_SEALS => ask_seals(&file, fs::GET_SEALS, 0),
+        _ => Err(EINVAL),
+    }
+}
+
+/// F_SET_RW_HINT: how long what is written will stay. Nothing is placed by it.
+fn set_lifetime(file: &OpenFile, address: u64) -> Result<u64> {
+    /// RWH_WRITE_LIFE_EXTREME
+    const LONGEST: u64 = 5;
+    match user::read::<u64>(address)? {
+        hint @ 0..=LONGEST => {
+            file.lifetime.store(hint as u32, Ordering::Relaxed);
+            // (Such a file's portal is not used for another one.)
+            file.frames.grow_old();
+            Ok(0)
+        }
         _ => Err(EINVAL),
     }
 }

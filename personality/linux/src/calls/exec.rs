@@ -341,6 +341,7 @@ fn in_new_space(process: &Process, answer: [u64; 8]) -> [u64; 2] {
     let mut state = process.state();
     frames::forget(state.files.files().map(|(_, entry)| &entry.file), false);
     let contexts = core::mem::take(&mut state.contexts);
+    state.policies.forget_ranges();
     drop(state);
     drop(contexts);
     [low, high]

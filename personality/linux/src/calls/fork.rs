@@ -4,6 +4,7 @@
 //! posix_spawn) gets an area and a [`Process`] of its own first, in an [`Arena`]; after its exec it has a copy of that only and goes on with them there.
 
 use super::futex::own_id;
+use super::io::usable;
 use super::{aio, pidfds, spaces};
 use crate::errno::{Result, E2BIG, EBUSY, EFAULT, EINVAL, ENOMEM, ENOSYS, EPERM};
 use crate::frames;
@@ -40,6 +41,12 @@ pub mod flag {
     pub const NEW_SPACES: u64 = super::spaces::ALL;
     pub const PIDFD: u64 = 0x1000;
     pub const DETACHED: u64 = 0x40_0000;
+    /// In clone3 the signal has a word of its own.
+    pub const SIGNAL: u64 = 0x7f;
+    pub const CLEAR_SIGHAND: u64 = 1 << 32;
+    pub const INTO_CGROUP: u64 = 1 << 33;
+    /// Of clone3 (CLONE_NEWTIME among the low ones).
+    pub const KNOWN: u64 = 0x3_ffff_ffff;
     /// Other name spaces are not there.
     pub const UNSUPPORTED: u64 = 0x7c02_0000 & !NEW_SPACES;
 }
@@ -111,13 +118,36 @@ pub fn clone3(f: &mut Frame) -> Result<u64> {
     }
     let [flags, pidfd, child_tid, parent_tid, signal, stack, stack_size, tls] =
         user::read::<[u64; 8]>(address)?;
-    if size > 64 && user::read::<[u64; 2]>(address + 64).is_ok_and(|more| more != [0, 0]) {
+    let [set_tid, numbers] = match size {
+        80.. => user::read::<[u64; 2]>(address + 64)?,
+        _ => [0; 2],
+    };
+    let cgroup = match size {
+        88.. => user::read::<u64>(address + 80)?,
+        _ => 0,
+    };
+    checked_numbers(set_tid, numbers)?;
+    let both = flag::SIGHAND | flag::CLEAR_SIGHAND;
+    let lone = flags & (flag::THREAD | flag::PARENT) != 0 && signal != 0;
+    if flags & !flag::KNOWN != 0
+        || flags & (flag::DETACHED | flag::SIGNAL) != 0
+        || flags & both == both
+        || signal > 64
+        || lone
+        || flags & flag::INTO_CGROUP != 0 && cgroup > i32::MAX as u64
+        || (stack == 0) != (stack_size == 0)
+    {
+        return Err(EINVAL);
+    }
+    if flags & flag::INTO_CGROUP != 0 {
+        usable(cgroup)?;
         return Err(ENOSYS);
     }
     let stack = match stack {
         0 => 0,
         _ => stack.checked_add(stack_size).ok_or(EINVAL)?,
     };
+    user::range(stack, 0)?;
     create(
         f,
         &Wish {
@@ -130,6 +160,20 @@ pub fn clone3(f: &mut Frame) -> Result<u64> {
             pidfd,
         },
     )
+}
+
+/// Numbers that the child shall have in its name spaces of processes: they cannot be chosen here.
+fn checked_numbers(place: u64, count: u64) -> Result<()> {
+    /// Name spaces within one another, on Linux.
+    const DEEPEST: u64 = 32;
+    match (place, count) {
+        (0, 0) => Ok(()),
+        (0, _) | (_, 0) | (_, DEEPEST..) => Err(EINVAL),
+        (place, _) => {
+            let number = user::read::<i32>(place)?;
+            Err(if number < 1 { EINVAL } else { ENOSYS })
+        }
+    }
 }
 
 fn create(f: &mut Frame, wish: &Wish) -> Result<u64> {
@@ -446,6 +490,10 @@ pub fn child_main(told: u64) {
             arena::left_alone();
         }
         new_identity(pid, birth.parent, shared);
+        if birth.flags & flag::CLEAR_SIGHAND != 0 {
+            process.state().actions.reset_for_exec();
+            crate::signal::calls::tell_proc();
+        }
         // What fails for want of memory ends the child: its maker asked for a child that is alone there.
         if spaces::born_apart(birth.flags & flag::NEW_SPACES).is_err() {
             super::exit::die(crate::signal::SIGKILL);

@@ -233,9 +233,15 @@ pub fn mprotect(f: &mut Frame) -> Result<u64> {
 pub fn mremap(f: &mut Frame) -> Result<u64> {
     const MAYMOVE: u64 = 1;
     const FIXED: u64 = 2;
+    const DONT_UNMAP: u64 = 4;
     let (old, old_length, new_length, flags, new) =
         (f.arg(0), f.arg(1), f.arg(2), f.arg(3), f.arg(4));
-    if flags & !(MAYMOVE | FIXED) != 0 || flags & (MAYMOVE | FIXED) == FIXED || new_length == 0 {
+    let moves = flags & (FIXED | DONT_UNMAP) != 0;
+    if flags & !(MAYMOVE | FIXED | DONT_UNMAP) != 0
+        || moves && flags & MAYMOVE == 0
+        || new_length == 0
+        || flags & DONT_UNMAP != 0 && old_length != new_length
+    {
         return Err(EINVAL);
     }
     // A length that is none after it was rounded.
@@ -252,7 +258,8 @@ pub fn mremap(f: &mut Frame) -> Result<u64> {
         memory::advise(old, old_length, 0).map_err(|_| EFAULT)?;
         Err(error)
     })?;
-    if flags & FIXED != 0 {
+    // (Without FIXED the address is a hint, and has to be one.)
+    if moves {
         old_range(new, new_length)?;
     }
     memory::remap(old, old_length, new_length, flags, new)
@@ -276,6 +283,17 @@ pub fn madvise(f: &mut Frame) -> Result<u64> {
     const KNOWN_HINTS: [u64; 12] = [0, 1, 2, 12, 13, 14, 15, 16, 17, 20, 21, 24];
     let (address, what) = (f.arg(0), f.arg(2) & 0xffff_ffff);
     let length = advised_range(address, f.arg(1))?;
+    let others = [DONTNEED, FREE, REMOVE, advice::DONT_FORK, advice::DO_FORK];
+    let more = [
+        advice::WIPE_ON_FORK,
+        advice::KEEP_ON_FORK,
+        advice::WILL_NEED,
+    ];
+    let populates = [advice::POPULATE_READ, advice::POPULATE_WRITE];
+    let known = [&others[..], &more, &populates, &KNOWN_HINTS];
+    if !known.iter().any(|some| some.contains(&what)) {
+        return Err(EINVAL);
+    }
     if length == 0 {
         return Ok(0);
     }
@@ -304,13 +322,16 @@ pub fn madvise(f: &mut Frame) -> Result<u64> {
 
 pub fn msync(f: &mut Frame) -> Result<u64> {
     // What is mapped shared are the file's own pages: there is nothing to do but to see them to the disk.
+    const INVALIDATE: u64 = 2;
     const SYNC: u64 = 4;
     if f.arg(2) & !7 != 0 || f.arg(2) & 5 == 5 {
         return Err(EINVAL);
     }
     let mut at = f.arg(0);
     let end = at + own_range(at, wrapped_pages(f.arg(1)))?;
-    if f.arg(2) & SYNC == 0 && at < end {
+    if f.arg(2) & INVALIDATE != 0 && at < end {
+        memory::advise(at, end - at, advice::INVALIDATE)?;
+    } else if f.arg(2) & SYNC == 0 && at < end {
         memory::advise(at, end - at, 0)?;
     }
     while f.arg(2) & SYNC != 0 && at < end {

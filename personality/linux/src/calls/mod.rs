@@ -1,5 +1,6 @@
 //! The system calls, one file per family. A call takes its arguments from the frame and gives a value or an error; see [`crate::table`].
 
+pub mod absent;
 pub mod aio;
 pub mod attributes;
 pub mod capabilities;
@@ -26,6 +27,7 @@ pub mod leases;
 pub mod lend;
 pub mod locks;
 pub mod mapping;
+pub mod memory_policy;
 pub mod messages;
 pub mod mounts;
 pub mod mqueue;

@@ -99,7 +99,7 @@ fn checked_how(flags: u64, mode: u64, resolve: u64) -> Result<()> {
         || mode & !0o7777 != 0
         || mode != 0 && !creates
         || flags & o::PATH != 0 && flags & !with_path != 0
-        || temporary && (flags & o::TMPFILE != o::TMPFILE || flags & ACCESS == 0);
+        || temporary && (flags & (o::TMPFILE | o::CREAT) != o::TMPFILE || flags & ACCESS == 0);
     if wrong {
         return Err(EINVAL);
     }
@@ -117,7 +117,8 @@ fn checked_flags(flags: u64) -> Result<()> {
     if rare && flags & o::PATH == 0 {
         let temporary = flags & o::TMPFILE & !o::DIRECTORY != 0;
         let both = o::CREAT | o::DIRECTORY;
-        if temporary && (flags & o::TMPFILE != o::TMPFILE || flags & ACCESS == 0)
+        let made = flags & o::CREAT != 0;
+        if temporary && (flags & o::TMPFILE != o::TMPFILE || flags & ACCESS == 0 || made)
             || !temporary && flags & both == both
         {
             return Err(EINVAL);

@@ -5,6 +5,7 @@ use super::epoll::{self, has_readiness};
 use crate::descriptors::OpenFile;
 use crate::errno::{Result, EINVAL, EPERM, ESRCH};
 use crate::event::MANAGER;
+use crate::machine::area::process;
 use crate::machine::request::Request;
 use crate::machine::user;
 use crate::path::{make_room, scheme};
@@ -68,8 +69,17 @@ fn set(fd: u64, file: &OpenFile, kind: Owner, id: u32) -> Result<u64> {
         id => kind.word() << OWNER_SHIFT | u64::from(id),
     };
     file.signals.owner.store(owner, Ordering::Relaxed);
+    let [real, effective] = [&process().uid, &process().euid].map(|id| id.load(Ordering::Relaxed));
+    let uids = u64::from(real) | u64::from(effective) << 32;
+    file.signals.uids.store(uids, Ordering::Relaxed);
     file.frames.grow_old();
     begin(fd, file)
+}
+
+/// F_GETOWNER_UIDS
+pub fn uids(file: &OpenFile, address: u64) -> Result<u64> {
+    let uids = file.signals.uids.load(Ordering::Relaxed);
+    user::write(address, &uids).map(|()| 0)
 }
 
 /// F_SETSIG

@@ -7,6 +7,7 @@ use crate::machine::request::Request;
 use crate::machine::user;
 use cairn_abi::layout::linux_slot;
 use cairn_idl::capability::option::*;
+use cairn_idl::capability::SYS_RESOURCE;
 use cairn_idl::{proc, vm};
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -28,6 +29,12 @@ const PERF_EVENTS_DISABLE: u64 = 31;
 const PERF_EVENTS_ENABLE: u64 = 32;
 const SET_CHILD_SUBREAPER: u64 = 36;
 const GET_CHILD_SUBREAPER: u64 = 37;
+const MCE_KILL: u64 = 33;
+const MCE_KILL_GET: u64 = 34;
+const SET_THP_DISABLE: u64 = 41;
+const GET_THP_DISABLE: u64 = 42;
+const SET_IO_FLUSHER: u64 = 57;
+const GET_IO_FLUSHER: u64 = 58;
 const SET_NO_NEW_PRIVS: u64 = 38;
 const GET_NO_NEW_PRIVS: u64 = 39;
 const GET_TID_ADDRESS: u64 = 40;
@@ -37,6 +44,41 @@ const GET_MDWE: u64 = 66;
 /// What PR_SET_TIMERSLACK said: the process's, which its children begin with.
 static TIMER_SLACK: AtomicU64 = AtomicU64::new(SLACK);
 const SLACK: u64 = 50_000;
+
+/// What PR_MCE_KILL said of errors of memory, of which no thread hears here; and whether large pages are wanted, of which there are none.
+static MEMORY_ERRORS: AtomicU64 = AtomicU64::new(MCE_DEFAULT);
+static NO_HUGE_PAGES: AtomicU64 = AtomicU64::new(0);
+/// PR_SET_IO_FLUSHER.
+static IO_FLUSHER: AtomicU64 = AtomicU64::new(0);
+const MCE_DEFAULT: u64 = 2;
+
+/// PR_MCE_KILL: with PR_MCE_KILL_CLEAR or PR_MCE_KILL_SET and a policy.
+fn memory_errors(f: &Frame) -> Result<u64> {
+    const CLEAR: u64 = 0;
+    const SET: u64 = 1;
+    let policy = match (f.arg(1), f.arg(2)) {
+        (CLEAR, 0) => MCE_DEFAULT,
+        (SET, policy @ 0..=MCE_DEFAULT) => policy,
+        _ => return Err(EINVAL),
+    };
+    MEMORY_ERRORS.store(policy, Ordering::Relaxed);
+    Ok(0)
+}
+
+/// PR_SET_IO_FLUSHER, PR_GET_IO_FLUSHER.
+fn io_flusher(set: bool, value: u64) -> Result<u64> {
+    if !process().is_capable(SYS_RESOURCE) {
+        return Err(EPERM);
+    }
+    match (set, value) {
+        (true, 0 | 1) => {
+            IO_FLUSHER.store(value, Ordering::Relaxed);
+            Ok(0)
+        }
+        (true, _) => Err(EINVAL),
+        (false, _) => Ok(IO_FLUSHER.load(Ordering::Relaxed)),
+    }
+}
 
 /// PR_TSC_ENABLE.
 const TSC_ENABLE: u32 = 1;
@@ -88,6 +130,17 @@ pub fn prctl(f: &mut Frame) -> Result<u64> {
         GET_TIMERSLACK => Ok(TIMER_SLACK.load(Ordering::Relaxed)),
         // There are none to switch.
         PERF_EVENTS_DISABLE | PERF_EVENTS_ENABLE => Ok(0),
+        MCE_KILL if f.arg(3) == 0 && f.arg(4) == 0 => memory_errors(f),
+        MCE_KILL_GET if (1..5).all(|i| f.arg(i) == 0) => Ok(MEMORY_ERRORS.load(Ordering::Relaxed)),
+        SET_THP_DISABLE if (2..5).all(|i| f.arg(i) == 0) => {
+            NO_HUGE_PAGES.store(u64::from(argument != 0), Ordering::Relaxed);
+            Ok(0)
+        }
+        GET_THP_DISABLE if (1..5).all(|i| f.arg(i) == 0) => {
+            Ok(NO_HUGE_PAGES.load(Ordering::Relaxed))
+        }
+        SET_IO_FLUSHER if (2..5).all(|i| f.arg(i) == 0) => io_flusher(true, argument),
+        GET_IO_FLUSHER if (1..5).all(|i| f.arg(i) == 0) => io_flusher(false, 0),
         SET_NO_NEW_PRIVS if argument == 1 && (2..5).all(|i| f.arg(i) == 0) => {
             process().state().no_new_privileges = true;
             ask(option, 1).map(|r| r[0])

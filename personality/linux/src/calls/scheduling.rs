@@ -394,29 +394,3 @@ pub fn getrusage(f: &mut Frame) -> Result<u64> {
         .call(linux_slot::PROC)
         .map(|_| 0)
 }
-
-/// One memory node: the policy is the default one.
-pub fn get_mempolicy(f: &mut Frame) -> Result<u64> {
-    const ADDRESS: u64 = 2;
-    const KNOWN: u64 = 7;
-    let flags = f.arg(4);
-    if flags & !KNOWN != 0 || f.arg(3) != 0 && flags & ADDRESS == 0 && flags != 4 {
-        return Err(EINVAL);
-    }
-    if f.arg(0) != 0 {
-        user::write(f.arg(0), &0u32)?;
-    }
-    if f.arg(1) != 0 && f.arg(2) != 0 {
-        let bytes = (f.arg(2).min(1 << 16)).div_ceil(64) * 8;
-        user::fill(f.arg(1), 0, bytes)?;
-    }
-    Ok(0)
-}
-
-pub fn set_mempolicy(f: &mut Frame) -> Result<u64> {
-    if f.arg(0) == 0 {
-        Ok(0)
-    } else {
-        Err(EINVAL)
-    }
-}

@@ -2,16 +2,17 @@
 
 use super::descriptors::get_flags;
 use super::io::{access_mode, is_pipe, usable};
+use super::poll::{look, ALWAYS};
 use super::status::stat_handle;
 use crate::descriptors::OpenFile;
-use crate::errno::{Result, EBADF, EINVAL, EISDIR, EOVERFLOW, EPIPE, ESPIPE};
+use crate::errno::{Result, EAGAIN, EBADF, EINVAL, EISDIR, EOVERFLOW, EPIPE, ESPIPE};
 use crate::machine::area::Frame;
 use crate::machine::request::Request;
 use crate::machine::user;
 use crate::signal::calls::broken_pipe;
 use alloc::sync::Arc;
 use alloc::vec;
-use cairn_idl::fs::{self, kind, o, s, POSITION};
+use cairn_idl::fs::{self, kind, o, poll, s, POSITION};
 
 const BUFFER: u64 = 64 * 1024;
 const MOST: u64 = 0x7fff_f000;
@@ -151,6 +152,9 @@ pub fn sendfile(f: &mut Frame) -> Result<u64> {
     }
     let from = usable(f.arg(1))?;
     readable(&from)?;
+    if from.is(kind::READS_NOTHING | kind::READS_ZEROS) {
+        return Err(EINVAL);
+    }
     if !from.is(kind::SEEKABLE) {
         return Err(if f.arg(2) != 0 { ESPIPE } else { EINVAL });
     }
@@ -200,6 +204,21 @@ pub fn copy_file_range(f: &mut Frame) -> Result<u64> {
 /// Flags of splice, tee and vmsplice: all are hints here, but NONBLOCK.
 const SPLICE_FLAGS: u64 = 15;
 
+/// With SPLICE_F_NONBLOCK pipes that are empty or full are not waited for.
+fn at_once(flags: u64, from: Option<&OpenFile>, to: Option<&OpenFile>) -> Result<()> {
+    const NONBLOCK: u64 = 2;
+    if flags & NONBLOCK == 0 {
+        return Ok(());
+    }
+    let waits = |file: Option<&OpenFile>, mask| {
+        file.is_some_and(|file| is_pipe(file) && look(file, mask) & (mask | ALWAYS) == 0)
+    };
+    match waits(from, poll::IN) || waits(to, poll::OUT) {
+        true => Err(EAGAIN),
+        false => Ok(()),
+    }
+}
+
 /// What splice and tee look at before their files; 0 bytes need none.
 fn spliced(length: u64, flags: u64) -> Result<bool> {
     match flags & 0xffff_ffff & !SPLICE_FLAGS {
@@ -231,6 +250,10 @@ pub fn splice(f: &mut Frame) -> Result<u64> {
     {
         return Err(EINVAL);
     }
+    if from.is(kind::READS_NOTHING | kind::READS_ZEROS | kind::DIRECTORY) {
+        return Err(EINVAL);
+    }
+    at_once(f.arg(5), Some(&from), Some(&to))?;
     let mut from = Side::new(from, f.arg(1))?;
     let mut to = Side::new(to, f.arg(3))?;
     copy(&mut from, &mut to, f.arg(4), true)
@@ -249,6 +272,7 @@ pub fn tee(f: &mut Frame) -> Result<u64> {
     if !is_pipe(&from) || !is_pipe(&to) || same_pipe(&from, &to)? {
         return Err(EINVAL);
     }
+    at_once(f.arg(3), Some(&from), Some(&to))?;
     let mut buffer = vec![0; f.arg(2).min(BUFFER) as usize];
     let read = Request::new(&[fs::READ, POSITION, fs::PEEK]).input(&mut buffer);
     let count = (read.wait(from.slot())?[0] as usize).min(buffer.len());
@@ -272,7 +296,13 @@ pub fn vmsplice(f: &mut Frame) -> Result<u64> {
         return Err(EBADF);
     }
     match access_mode(&file)? {
-        o::RDONLY => super::io::readv(f),
-        _ => super::io::writev(f),
+        o::RDONLY => {
+            at_once(f.arg(3), Some(&file), None)?;
+            super::io::readv(f)
+        }
+        _ => {
+            at_once(f.arg(3), None, Some(&file))?;
+            super::io::writev(f)
+        }
     }
 }

@@ -349,7 +349,7 @@ fn given_info(address: u64) -> Result<(i32, u64)> {
 
 pub fn rt_sigqueueinfo(f: &mut Frame) -> Result<u64> {
     let (code, value) = given_info(f.arg(2))?;
-    if code >= 0 && f.arg(0) as u32 != process().pid() {
+    if (code >= 0 || code == super::si::TKILL) && f.arg(0) as u32 != process().pid() {
         return Err(EPERM);
     }
     if f.arg(1) > SIGNALS as u64 {
@@ -371,7 +371,7 @@ pub fn rt_tgsigqueueinfo(f: &mut Frame) -> Result<u64> {
         return Err(EINVAL);
     }
     // Only to oneself: the thread says who that is.
-    if code >= 0 && to.1 as u32 != area().tid() {
+    if (code >= 0 || code == super::si::TKILL) && to.1 as u32 != area().tid() {
         return Err(EPERM);
     }
     to_thread(f, to, f.arg(2), code, value)
