@@ -7,9 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -182,6 +184,39 @@ static char *remap(char *old, size_t length, size_t wanted, int flags, char *to)
     return (char *)syscall(SYS_mremap, old, length, wanted, flags, to);
 }
 
+/* What ioctl, syslog, fstatfs and copy_file_range say. */
+static void rest(void) {
+    char name[] = "/tmp/differences-XXXXXX", bytes[16];
+    int fd = mkstemp(name), p[2], count = 9;
+    loff_t from = 0, to = 2;
+    struct statfs kind;
+    if (pipe(p) < 0) {
+        return;
+    }
+    unlink(name);
+    SAY(write(fd, "0123456789", 10));
+    SAY(ioctl(fd, FIONREAD, &count));
+    printf("%d\n", count);
+    SAY(lseek(fd, 3, SEEK_SET));
+    SAY(ioctl(fd, FIONREAD, &count));
+    printf("%d\n", count);
+    SAY(copy_file_range(fd, &from, fd, &to, 5, 0));
+    from = 0, to = 5;
+    SAY(copy_file_range(fd, &from, fd, &to, 5, 0));
+    printf("%d %d\n", (int)from, (int)to);
+    SAY(pread(fd, bytes, 16, 0));
+    printf("%.10s\n", bytes);
+    from = 8, to = 10;
+    SAY(copy_file_range(fd, &from, fd, &to, 5, 0));
+    SAY(fstatfs(p[0], &kind));
+    printf("%lx\n", (unsigned long)kind.f_type);
+    SAY(syscall(SYS_syslog, 3, NULL, 5));
+    SAY(syscall(SYS_syslog, 3, bytes, -1));
+    SAY(syscall(SYS_syslog, 8, NULL, 9));
+    SAY(syscall(SYS_syslog, 8, NULL, 0));
+    SAY(syscall(SYS_syslog, -1, NULL, 0));
+}
+
 static void memory(void) {
     char *p = map(65536), *q;
     unsigned char there;
@@ -267,6 +302,7 @@ int main(void) {
     files();
     pipes();
     memory();
+    rest();
     children();
     absent();
     if (fork() == 0) {

@@ -7,6 +7,7 @@ use super::owners;
 use super::spaces::{number_inside, number_outside};
 use crate::descriptors::{number, OpenFile};
 use crate::errno::{Result, EINVAL, ENOTTY};
+use crate::frames;
 use crate::machine::area::{area, process, Frame};
 use crate::machine::request::Request;
 use crate::machine::user::{self, UserRange};
@@ -17,6 +18,8 @@ use alloc::vec::Vec;
 use cairn_idl::fs::{self, o, s};
 use core::sync::atomic::Ordering;
 
+const FIONREAD: u64 = 0x541b;
+const FIGETBSZ: u64 = 2;
 const FIONCLEX: u64 = 0x5450;
 const TIOCGPGRP: u64 = 0x540f;
 const TIOCSPGRP: u64 = 0x5410;
@@ -116,6 +119,9 @@ pub fn ioctl(f: &mut Frame) -> Result<u64> {
     if file.object.is_some() {
         return Err(ENOTTY);
     }
+    if file.mode & s::IFMT == s::IFREG && matches!(request, FIONREAD | FIGETBSZ) {
+        return of_regular_file(&file, request, argument);
+    }
     if request == TIOCGPTPEER {
         return open_peer(&file, argument);
     }
@@ -208,6 +214,20 @@ fn change_partition(file: &OpenFile, argument: u64) -> Result<u64> {
 }
 
 /// The other side of a pseudo-terminal comes as a portal.
+/// How much there is to read, or the size of blocks.
+fn of_regular_file(file: &OpenFile, request: u64, argument: u64) -> Result<u64> {
+    let stat = super::status::stat_handle(file)?;
+    let value = match request {
+        FIGETBSZ => stat.blksize,
+        _ => {
+            frames::settle(file);
+            let at = Request::new(&[fs::SEEK, 0, 1]).call(file.slot())?[0];
+            stat.size - at as i64
+        }
+    };
+    user::write(argument, &(value as u32)).map(|()| 0)
+}
+
 fn open_peer(file: &OpenFile, flags: u64) -> Result<u64> {
     make_room()?;
     let words = [fs::IOCTL, TIOCGPTPEER, flags & !o::CLOEXEC];

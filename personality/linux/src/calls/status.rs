@@ -2,7 +2,7 @@
 
 use super::io::file;
 use super::{handles, ids};
-use crate::descriptors::OpenFile;
+use crate::descriptors::{OpenFile, NO_SLOT};
 use crate::errno::{check, Result, EBADF, EINVAL, ENOENT};
 use crate::machine::area::{process, Frame};
 use crate::machine::request::{self, put_path, Request};
@@ -345,8 +345,22 @@ pub fn fstatfs(f: &mut Frame) -> Result<u64> {
     let range = user::range(f.arg(1), size_of::<fs::Statfs>() as u64)?;
     Request::new(&[fs::STATFS])
         .input_user(range)
-        .call(file.slot())
-        .map(|_| 0)
+        .call(file.slot())?;
+    match own_kind(&file) {
+        0 => Ok(0),
+        kind => user::write(f.arg(1), &kind).map(|()| 0),
+    }
+}
+
+/// `f_type` of what is in no file system: pipefs, sockfs, anon_inodefs.
+fn own_kind(file: &OpenFile) -> u64 {
+    match file.mode & fs::s::IFMT {
+        // (A FIFO of a file system has its position in it.)
+        fs::s::IFIFO if file.home == NO_SLOT => 0x5049_5045,
+        fs::s::IFSOCK => 0x534f_434b,
+        0 => 0x0904_1934,
+        _ => 0,
+    }
 }
 
 #[cfg(test)]

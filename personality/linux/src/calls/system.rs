@@ -109,15 +109,20 @@ fn as_linux(log: &[u8]) -> Vec<u8> {
 
 /// syslog(2), for the privileged as on Debian (`dmesg_restrict`): reading the log from its beginning; the other actions change nothing.
 pub fn syslog(f: &mut Frame) -> Result<u64> {
+    const READ: u64 = 2;
     const READ_ALL: u64 = 3;
+    const CONSOLE_LEVEL: u64 = 8;
     const READ_CLEAR: u64 = 4;
     const SIZE_UNREAD: u64 = 9;
     const SIZE_BUFFER: u64 = 10;
     const SIZE: u64 = 64 * 1024;
     // Who has no portal to the log may not.
     crate::machine::request::read_log(0, &mut [0]).map_err(|_| EPERM)?;
-    match f.arg(0) {
-        0 | 1 | 5..=8 => Ok(0),
+    let (buffer, length) = (f.arg(1), f.arg(2) as i32);
+    match f.arg(0) & 0xffff_ffff {
+        READ | READ_ALL | READ_CLEAR if buffer == 0 || length < 0 => Err(EINVAL),
+        CONSOLE_LEVEL if !(1..=8).contains(&length) => Err(EINVAL),
+        0 | 1 | 5..=CONSOLE_LEVEL => Ok(0),
         READ_ALL | READ_CLEAR => {
             let range = user::range(f.arg(1), (f.arg(2) as i32).max(0) as u64)?;
             let mut buffer = vec![0u8; SIZE as usize];

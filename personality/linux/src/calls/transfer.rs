@@ -46,6 +46,14 @@ impl Side {
         })
     }
 
+    /// Where it is now.
+    fn place(&self) -> Result<u64> {
+        match self.offset {
+            POSITION => Ok(Request::new(&[fs::SEEK, 0, 1]).call(self.file.slot())?[0]),
+            offset => Ok(offset),
+        }
+    }
+
     fn advance(&mut self, count: u64) {
         if self.pointer != 0 {
             self.offset += count;
@@ -137,7 +145,7 @@ fn writable(file: &OpenFile) -> Result<()> {
     }
 }
 
-fn same_pipe(a: &OpenFile, b: &OpenFile) -> Result<bool> {
+fn same_file(a: &OpenFile, b: &OpenFile) -> Result<bool> {
     let (a, b) = (stat_handle(a)?, stat_handle(b)?);
     Ok((a.dev, a.ino) == (b.dev, b.ino))
 }
@@ -196,9 +204,19 @@ pub fn copy_file_range(f: &mut Frame) -> Result<u64> {
             return Err(EOVERFLOW);
         }
     }
+    let same = same_file(&from, &to)?;
     let mut from = Side::new(from, f.arg(1))?;
     let mut to = Side::new(to, f.arg(3))?;
-    copy(&mut from, &mut to, f.arg(4), false)
+    let mut count = f.arg(4);
+    if same {
+        let (a, b) = (from.place()?, to.place()?);
+        // What is behind the end is not copied.
+        count = count.min((stat_handle(&from.file)?.size as u64).saturating_sub(a));
+        if a < b.saturating_add(count) && b < a.saturating_add(count) {
+            return Err(EINVAL);
+        }
+    }
+    copy(&mut from, &mut to, count, false)
 }
 
 /// Flags of splice, tee and vmsplice: all are hints here, but NONBLOCK.
@@ -246,7 +264,7 @@ pub fn splice(f: &mut Frame) -> Result<u64> {
     let both = is_pipe(&from) && is_pipe(&to);
     if !is_pipe(&from) && !is_pipe(&to)
         || !is_pipe(&to) && appends(&to)?
-        || both && same_pipe(&from, &to)?
+        || both && same_file(&from, &to)?
     {
         return Err(EINVAL);
     }
@@ -269,7 +287,7 @@ pub fn tee(f: &mut Frame) -> Result<u64> {
     let (from, to) = (usable(f.arg(0))?, usable(f.arg(1))?);
     readable(&from)?;
     writable(&to)?;
-    if !is_pipe(&from) || !is_pipe(&to) || same_pipe(&from, &to)? {
+    if !is_pipe(&from) || !is_pipe(&to) || same_file(&from, &to)? {
         return Err(EINVAL);
     }
     at_once(f.arg(3), Some(&from), Some(&to))?;
