@@ -131,7 +131,7 @@ fn a_request_that_fails_takes_nothing_away() {
     for words in [
         [vm::MAP, P * PAGE, all + 9 * PAGE, RW, flags::FIXED, 0],
         [vm::PROTECT, P * PAGE, all + PAGE, prot::READ, 0, 0],
-        [vm::REMAP, P * PAGE, all + PAGE, 9 * PAGE, 1, 0],
+        [vm::REMAP, P * PAGE, all + PAGE, all + 2 * PAGE, 1, 0],
         [vm::ADVISE, P * PAGE + 1, all, advice::DONT_NEED, 0, 0],
     ] {
         assert!(w.call(id, &words) < 0, "{words:?}");

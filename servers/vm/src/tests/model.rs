@@ -346,6 +346,12 @@ impl Model {
         }
         let to = result as u64 / PAGE;
         let process = &mut self.processes[which].1;
+        if flag != 3 && new <= len {
+            // What is made shorter may be several mappings, with holes.
+            assert!(process.contains_key(&start));
+            (new..len).for_each(|i| drop(process.remove(&(start + i))));
+            return;
+        }
         let mut moved = Vec::new();
         let mut attributes = None;
         for i in 0..len {
