@@ -349,7 +349,9 @@ impl Model {
         if flag != 3 && new <= len {
             // What is made shorter may be several mappings, with holes.
             assert!(process.contains_key(&start));
-            (new..len).for_each(|i| drop(process.remove(&(start + i))));
+            (new..len).for_each(|i| {
+                process.remove(&(start + i));
+            });
             return;
         }
         let mut moved = Vec::new();
