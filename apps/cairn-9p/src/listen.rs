@@ -5,7 +5,7 @@ use crate::{relay, Options, NAME};
 use rustix::fs::{open, Mode, OFlags};
 use std::fs::File;
 use std::io::{self, BufReader};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// Address and port.
-    Tcp(String),
+    Tcp(SocketAddr),
     Unix(PathBuf),
     /// Standard input and output.
     Here,
@@ -34,10 +34,12 @@ impl Place {
         }
         match word.split_once(':').ok_or_else(wrong)? {
             ("unix", path) if !path.is_empty() => Ok(Place::Unix(path.into())),
-            ("tcp", port) if port.parse::<u16>().is_ok() => {
-                Ok(Place::Tcp(format!("0.0.0.0:{port}")))
-            }
-            ("tcp", address) if address.contains(':') => Ok(Place::Tcp(address.to_string())),
+            // (No names: what looks them up would be a fifth of the program.)
+            ("tcp", address) => match (address.parse(), address.parse()) {
+                (Ok(port), _) => Ok(Place::Tcp((Ipv4Addr::UNSPECIFIED, port).into())),
+                (_, Ok(address)) => Ok(Place::Tcp(address)),
+                _ => Err(wrong()),
+            },
             _ => Err(wrong()),
         }
     }
