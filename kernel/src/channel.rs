@@ -204,6 +204,7 @@ impl<A: Arch> Kernel<A> {
         answer
     }
 
+    #[inline(never)]
     fn make_portal(&mut self, t: ThreadRef, c: ChannelRef) -> Answer {
         let w = self.threads[t].registers.words();
         let d = self.threads[t].domain;

@@ -21,7 +21,6 @@
 
 use crate::arch::Arch;
 use crate::pool::{BlockRef, ChannelRef, ThreadRef};
-use crate::portal::code::SETTLED;
 use crate::queue::List;
 use crate::thread::{Sending, State};
 use crate::Kernel;
@@ -39,8 +38,6 @@ struct CallLink {
     channel: ChannelRef,
     /// That of its code.
     block: BlockRef,
-    /// With this one, calls by that code will have been settled [`SETTLED`] times.
-    often: bool,
 }
 
 impl<A: Arch> Kernel<A> {
@@ -145,11 +142,10 @@ impl<A: Arch> Kernel<A> {
         let (Some(running), Some(first)) = (running, self.dispatch.current) else {
             return;
         };
-        // Mostly there is one.
-        let server = &self.threads[running];
-        let alone = server.quick_client == self.threads.address(first) && running != first;
+        // Mostly there is one. (The thread that is current is in none, and has no link.)
+        let alone = self.threads[running].quick_client == self.threads.address(first);
         let links = match self.link(running) {
-            Some(link) if alone && !link.often => {
+            Some(link) if alone => {
                 let effective = self.threads[first].effective;
                 self.settle_link(running, first, link, effective);
                 1
@@ -184,7 +180,7 @@ impl<A: Arch> Kernel<A> {
     fn settle_links(&mut self, running: ThreadRef, first: ThreadRef) -> u32 {
         let effective = self.threads[first].effective;
         let mut server = running;
-        let (mut links, mut often) = (0, None);
+        let mut links = 0;
         while server != first && links < LINKS {
             let client = self.threads.at_address(self.threads[server].quick_client);
             let (Some(client), Some(link)) = (client, self.link(server)) else {
@@ -192,15 +188,8 @@ impl<A: Arch> Kernel<A> {
                 break;
             };
             self.settle_link(server, client, link, effective);
-            if link.often {
-                often = Some(client);
-            }
             server = client;
             links += 1;
-        }
-        // One of them now.
-        if let Some(client) = often {
-            self.often_settled(client);
         }
         links
     }
@@ -209,11 +198,9 @@ impl<A: Arch> Kernel<A> {
     #[inline(always)]
     fn link(&self, server: ThreadRef) -> Option<CallLink> {
         let thread = &self.threads[server];
-        let block = self.block_of(thread.reply_code)?;
         Some(CallLink {
             channel: thread.serving?,
-            block,
-            often: self.blocks[block].settled + 1 >= SETTLED,
+            block: self.blocks.nth(A::block_of(thread.reply_code)?)?,
         })
     }
 
@@ -221,8 +208,7 @@ impl<A: Arch> Kernel<A> {
     #[inline(always)]
     fn settle_link(&mut self, server: ThreadRef, client: ThreadRef, link: CallLink, effective: u8) {
         let here = self.cores.here;
-        let block = &mut self.blocks[link.block];
-        block.settled += 1;
+        let block = &self.blocks[link.block];
         let (from, to) = self.threads.pair(client, server);
         from.badge = block.badge;
         if block.selector & flag::PARTS == 0 {

@@ -45,6 +45,7 @@ impl Signature {
 
 impl<A: Arch> Kernel<A> {
     /// SIGN.
+    #[inline(never)]
     pub(crate) fn sign(&mut self, t: ThreadRef, c: ChannelRef) -> Answer {
         let first = self.threads[t].registers.rdi;
         let (operation, badge) = (first & !BADGE, first & BADGE);

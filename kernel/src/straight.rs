@@ -12,7 +12,7 @@ use crate::portal::table::Target;
 use crate::pulse::set_pulse;
 use crate::queue::List;
 use crate::quick::SIGNED;
-use crate::thread::{Sending, State, USER_FLAGS};
+use crate::thread::{State, USER_FLAGS};
 use crate::{handler, Kernel, Resume};
 use cairn_abi::layout::{PAGE, USER_TOP};
 use cairn_abi::machine::Counters;
@@ -54,6 +54,7 @@ impl<A: Arch> Kernel<A> {
                 self.counters.entries += 1;
                 self.receive_other(t, self.channels.of(target))
             }
+            PortalKind::Memory if target.may(rights::CONTROL) => self.memory_right(target),
             _ => {
                 self.counters.entries += 1;
                 self.other_entry(t, target)
@@ -62,7 +63,7 @@ impl<A: Arch> Kernel<A> {
     }
 
     #[inline(never)]
-    fn other_entry(&mut self, t: ThreadRef, target: Target) -> Resume {
+    pub(crate) fn other_entry(&mut self, t: ThreadRef, target: Target) -> Resume {
         let answer = handler::traverse(self, target, t);
         self.complete(t, answer)
     }
@@ -165,20 +166,11 @@ impl<A: Arch> Kernel<A> {
         };
         let c = self.channels.handle(channel);
         if self.operation(t) != receive::REPLY_RECEIVE {
-            return self.receive_entry(t, c);
+            return self.receive_other(t, c);
         }
         match self.reply_plain(t, c) {
             Some(resume) => resume,
             None => self.reply_other(t, c),
-        }
-    }
-
-    #[inline(never)]
-    fn receive_entry(&mut self, t: ThreadRef, c: ChannelRef) -> Resume {
-        match self.operation(t) {
-            receive::READ => self.transfer_entry(t, c, true),
-            receive::WRITE => self.transfer_entry(t, c, false),
-            _ => self.receive_other(t, c),
         }
     }
 
@@ -197,49 +189,8 @@ impl<A: Arch> Kernel<A> {
         }
     }
 
-    fn transfer_entry(&mut self, t: ThreadRef, c: ChannelRef, out: bool) -> Resume {
-        let thread = &self.threads[t];
-        let registers = &thread.registers;
-        let (rax, done) = (registers.rax, registers.r8);
-        let words = [registers.rdi, registers.rsi, registers.rdx, registers.r10];
-        if rax & (flag::OUT_VECTOR | flag::IN_VECTOR) == 0 && !thread.poked {
-            if let Some(copied) = self.transfer_short(t, c, out, words, true) {
-                let registers = &mut self.threads[t].registers;
-                registers.rdi = done.wrapping_add(copied);
-                registers.rax = 0;
-                return self.leave();
-            }
-        }
-        self.receive_other(t, c)
-    }
-
-    /// READ and WRITE ([`Kernel::transfer`]) with one part on either side, each within a page: token, offset, own address and length. How many bytes were copied; None: none, take the general way. Interrupts
-    /// may come in if all of `t`'s registers are stored.
-    #[inline(never)]
-    pub fn transfer_short(
-        &mut self,
-        t: ThreadRef,
-        c: ChannelRef,
-        out: bool,
-        [token, offset, address, len]: [u64; 4],
-        stored: bool,
-    ) -> Option<u64> {
-        let caller = self.caller(token, c).ok()?;
-        let from = &self.threads[caller];
-        let vector = if out {
-            flag::OUT_VECTOR
-        } else {
-            flag::IN_VECTOR
-        };
-        if from.sending != Sending::Message || from.registers.rax & vector != 0 {
-            return None;
-        }
-        let open = stored && self.open_for(t);
-        self.copy_part(t, caller, out, (offset, address, len), open)
-    }
-
     /// Copy between `t`'s memory and the one out (or in) part of a caller: offset there, own address, length, of which no more than the part has. How many bytes; None: none.
-    #[inline(always)]
+    #[cfg(any(test, feature = "sim"))]
     pub(crate) fn copy_part(
         &mut self,
         t: ThreadRef,

@@ -14,14 +14,12 @@ use std::path::Path;
 
 /// Each piece of portal code: the symbols at its start and at its end. First the code that all entries of a kind share, then the templates for those with code of their own: of
 /// a call and of its reply, for every sort of caller and call.
-const PIECES: [(&str, &str); 37] = [
+const PIECES: [(&str, &str); 35] = [
     ("portal_call", "portal_receive_entry"),
-    ("portal_receive_entry", "portal_receive"),
-    ("portal_receive", "portal_semaphore"),
+    ("portal_receive_entry", "portal_semaphore"),
     ("portal_semaphore", "portal_current"),
     ("portal_current", "portal_code_end"),
     ("portal_current_several", "portal_current_several_end"),
-    ("portal_memory", "portal_memory_end"),
     ("portal_parts_several", "portal_parts_end"),
     ("template_native", "template_native_reply"),
     ("template_native_reply", "template_native_end"),
@@ -112,14 +110,11 @@ const STORED: [&str; 6] = [
     "general_channel_called",
 ];
 /// Functions of the nucleus that portal code may jump to.
-const EXITS: [&str; 12] = [
+const EXITS: [&str; 9] = [
     "entry::general",
     "entry::general_unseen",
     "entry::general_stored",
-    "entry::general_rest",
     "entry::leave",
-    "entry::leave_with_words",
-    "entry::settle_again",
     "entry::compile_again",
     "entry::counted",
     "entry::counted_stored",
@@ -127,14 +122,10 @@ const EXITS: [&str; 12] = [
     "entry::general_passed",
 ];
 /// Functions that it may call.
-const CALLS: [&str; 10] = [
+const CALLS: [&str; 6] = [
     "glue::reply_extras",
-    "glue::on_receive_right",
     "glue::on_syscall",
-    "glue::transfer_part",
     "glue::on_upcall_over",
-    "glue::map_one",
-    "glue::unmap_one",
     "glue::settle",
     "parts_code::read_quick",
     "parts_code::write_quick",

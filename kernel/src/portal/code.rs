@@ -96,8 +96,6 @@ pub struct Block {
     pub badge: u64,
     pub reply_selector: u64,
     pub plain: u64,
-    /// How many of its calls were settled.
-    pub settled: u64,
 }
 
 impl Block {
@@ -107,14 +105,10 @@ impl Block {
         badge: 0,
         reply_selector: 0,
         plain: 0,
-        settled: 0,
     };
 }
 
-/// After so many the entry goes back to the shared code for a while: where most calls are settled that is the shorter way.
-pub(crate) const SETTLED: u64 = 64;
-
-const _: () = assert!(crate::pool::Pool::<crate::pool::BlockRef, Block>::object_size() == 800);
+const _: () = assert!(crate::pool::Pool::<crate::pool::BlockRef, Block>::object_size() == 792);
 
 impl<A: Arch> Kernel<A> {
     /// The entry that `t`, the current thread, is using was used so often that it shall have code of its own, if that is possible.
@@ -157,7 +151,6 @@ impl<A: Arch> Kernel<A> {
         block.badge = constants.get(Known::Badge);
         block.reply_selector = constants.get(Known::ReplySelector);
         block.plain = constants.get(Known::Plain);
-        block.settled = 0;
         let code = self
             .arch
             .write_code(index, &mut block.code, way, &mut constants);
@@ -277,23 +270,6 @@ impl<A: Arch> Kernel<A> {
         constants.set(Known::SelectorV, selector(semaphore::V, rights::NOTIFY));
         constants.set(Known::Semaphore, self.semaphores.address(s) as u64);
         Some(Way::Semaphore)
-    }
-
-    /// Calls by the code of the entry that this thread has called were settled [`SETTLED`] times.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn often_settled(&mut self, caller: ThreadRef) {
-        // With several cores it need not have been this one's wish, and the shared code is no shorter way.
-        if self.several() {
-            return;
-        }
-        let caller = &self.threads[caller];
-        let (d, slot) = (caller.domain, caller.registers.rax as u32);
-        self.uncompile(d, slot);
-        let table = &mut self.domains[d].table;
-        if let Some(code) = table.entry(slot).map(|entry| entry.code) {
-            table.set_code(slot, code, MORE_USES);
-        }
     }
 
     /// Empty an occupied slot; code of its own goes back.

@@ -58,7 +58,7 @@ struct Place {
     w: World,
     slots: [u64; 3],
     frames: [u64; 5],
-    straight: u32,
+    done: u32,
 }
 
 impl Place {
@@ -78,7 +78,7 @@ impl Place {
             w,
             slots,
             frames,
-            straight: 0,
+            done: 0,
         }
     }
 
@@ -88,17 +88,8 @@ impl Place {
         let address = ADDRESSES[step.address];
         let (space, frame) = (self.slots[step.space], self.frames[step.frame]);
         let (flags, source) = (FLAGS[step.flags], self.frames[step.source]);
-        let k = &mut self.w.k;
-        let done = match (straight, step.unmap) {
-            (false, _) => None,
-            (true, true) => k.unmap_one(space, address).map(|count| count + 3),
-            (true, false) => k.map_one(space, address, frame, flags, source).map(|()| 8),
-        };
-        let answer = if let Some(first) = done {
-            self.straight += 1;
-            self.w.check();
-            Ok([first, 0, 0, 0, 0, 0, 0, 0])
-        } else if step.unmap {
+        self.w.k.short_way = straight;
+        let answer = if step.unmap {
             // Earlier entries counted three.
             self.w
                 .go(init, MEMORY, memory::UNMAP, 0, &[space, address, 1, 3]);
@@ -109,6 +100,7 @@ impl Place {
             self.w.go(init, MEMORY, memory::MAP, 0, &words);
             self.w.result(init)
         };
+        self.done += answer.is_ok() as u32;
         let mut seen = Vec::new();
         for slot in &self.slots[..2] {
             for address in ADDRESSES {
@@ -138,6 +130,6 @@ proptest! {
         for step in steps {
             prop_assert_eq!(straight.perform(step, true), general.perform(step, false));
         }
-        prop_assert!(straight.straight > 5, "none was straight");
+        prop_assert!(straight.done > 5, "nothing was done");
     }
 }

@@ -20,7 +20,7 @@ fn scene() -> Chain {
 /// The same for calls with these flags.
 fn scene_of(flags: u64) -> Chain {
     let mut c = chain(2);
-    // Whatever the entry had code for before, it was settled often enough.
+    // The entry may have code for other flags.
     let (d, slot) = (c.domains[0].d, c.next[0]);
     c.w.k.uncompile(d, slot);
     let bytes: Vec<u8> = (0..200).map(|i| i as u8).collect();

@@ -154,51 +154,72 @@ pub unsafe extern "C" fn general() {
     )
 }
 
+/// The body of [`general`] for entries of one kind, with one core: everything is stored, quick calls are settled, and the function gets the target. At the first label
+/// nothing is stored, at the second the return address is.
+macro_rules! general_kind {
+    ($label:literal, $called:literal, $function:path) => {
+        naked_asm!(
+            concat!(".global ", $label),
+            concat!($label, ":"),
+            "mov [r11 + {rip}], rcx",
+            concat!(".global ", $called),
+            concat!($called, ":"),
+            "lea rcx, [rip + 2f]",
+            "jmp general_store",
+            "2:",
+            "cmp qword ptr [r11 + {reply_code}], offset portal_receive",
+            "je 3f",
+            "mov rbx, rdi",
+            "call {settle}",
+            "mov rdi, rbx",
+            "3:",
+            "call {function}",
+            "jmp {leave_with_words}",
+            rip = const offset_of!(Registers, rip),
+            reply_code = const offset_of!(MachineThread, reply_code),
+            settle = sym super::glue::settle,
+            function = sym $function,
+            leave_with_words = sym leave_with_words,
+        )
+    };
+}
+
 /// [`general`] of an entry that leads to a channel.
 ///
 /// # Safety
-/// As there; the label is `general_channel_called`.
+/// As there.
 #[unsafe(naked)]
 pub unsafe extern "C" fn general_channel() {
-    naked_asm!(
-        "mov [r11 + {rip}], rcx",
-        ".global general_channel_called",
-        "general_channel_called:",
-        "lea rcx, [rip + 2f]",
-        "jmp general_store",
-        "2:",
-        "cmp qword ptr [r11 + {reply_code}], offset portal_receive",
-        "jne {general_settled}",
-        "call {on_channel}",
-        "jmp {leave_with_words}",
-        rip = const offset_of!(Registers, rip),
-        reply_code = const offset_of!(MachineThread, reply_code),
-        general_settled = sym general_settled,
-        on_channel = sym super::glue::on_channel,
-        leave_with_words = sym leave_with_words,
+    general_kind!(
+        "portal_channel",
+        "general_channel_called",
+        super::glue::on_channel
     )
 }
 
-/// [`general`] of an entry that leads to a receive right: the target's first half is the channel's number.
+/// [`general`] of an entry that leads to a receive right. Where a thread's `reply_code` leads while it is in no quick call is `portal_receive`.
 ///
 /// # Safety
 /// As there.
 #[unsafe(naked)]
 pub unsafe extern "C" fn general_receive() {
-    naked_asm!(
-        "mov [r11 + {rip}], rcx",
-        "lea rcx, [rip + 2f]",
-        "jmp general_store",
-        "2:",
-        "cmp qword ptr [r11 + {reply_code}], offset portal_receive",
-        "jne {general_settled}",
-        "call {on_receive_right}",
-        "jmp {leave_with_words}",
-        rip = const offset_of!(Registers, rip),
-        reply_code = const offset_of!(MachineThread, reply_code),
-        general_settled = sym general_settled,
-        on_receive_right = sym super::glue::on_receive_right,
-        leave_with_words = sym leave_with_words,
+    general_kind!(
+        "portal_receive",
+        "general_receive_called",
+        super::glue::on_receive_right
+    )
+}
+
+/// [`general`] of the memory manager's entry.
+///
+/// # Safety
+/// As there.
+#[unsafe(naked)]
+pub unsafe extern "C" fn general_memory() {
+    general_kind!(
+        "portal_memory",
+        "general_memory_called",
+        super::glue::on_memory
     )
 }
 
@@ -220,7 +241,7 @@ pub unsafe extern "C" fn general_counted() {
 }
 
 // What all beginnings of the general path share. At `general_store` rsp leads to an entry, whose target is put into rdi if it is the one that the selector names; at `general_store_all` it may be
-// anything that can be read; at `general_store_rest` rbx, rbp, r14 and r15 are stored already. All else is stored now, and rcx says where to go on, on the nucleus stack.
+// anything that can be read. All is stored now, and rcx says where to go on, on the nucleus stack.
 // r11 leads to the thread, whose return address is stored.
 global_asm!(
     ".text",
@@ -235,8 +256,6 @@ global_asm!(
     ".global general_store_all",
     "general_store_all:",
         store_used!("r11"),
-    ".global general_store_rest",
-    "general_store_rest:",
     "mov [r11 + {rax}], rax",
     "mov qword ptr [r11 + {rflags}], {user_flags}",
         store_words!("r11"),
@@ -375,54 +394,24 @@ pub unsafe extern "C" fn general_stored() {
     )
 }
 
-/// [`general_stored`] for portal code that has stored rbx, rbp, r14 and r15 and used them.
-///
-/// # Safety
-/// As there.
-#[unsafe(naked)]
-pub unsafe extern "C" fn general_rest() {
-    naked_asm!(
-        "mov r11, rsp",
-        "lea rcx, [rip + {general_settled}]",
-        "jmp general_store_rest",
-        general_settled = sym general_settled,
-    )
-}
-
-/// The body of what portal code jumps to: all registers are stored, the function is called, and the portal is traversed again.
-macro_rules! stored_and_again {
-    ($does:path) => {
-        naked_asm!(
-            "mov r11, gs:[{registers}]",
-            "mov rsp, r11",
-            "lea rcx, [rip + 2f]",
-            "jmp general_store_all",
-            "2:",
-            "call {does}",
-            "jmp {again}",
-            registers = const offset_of!(PerCpu, registers),
-            does = sym $does,
-            again = sym again,
-        )
-    };
-}
-
-/// For portal code that finds quick calls under way where it cannot go on with them: settle, and traverse the portal again.
+/// For portal code that has counted an entry's uses: compile it, and traverse the portal again.
 ///
 /// # Safety
 /// Jumped to by the portal code: gs leads to the thread, whose return address is stored; all registers but rcx, r11 and rsp are the program's, and rsp leads to the thread or an entry.
 #[unsafe(naked)]
-pub unsafe extern "C" fn settle_again() {
-    stored_and_again!(super::glue::settle)
-}
-
-/// For portal code that has counted an entry's uses: compile it, and traverse the portal again.
-///
-/// # Safety
-/// As for [`settle_again`].
-#[unsafe(naked)]
 pub unsafe extern "C" fn compile_again() {
-    stored_and_again!(super::glue::compile)
+    naked_asm!(
+        "mov r11, gs:[{registers}]",
+        "mov rsp, r11",
+        "lea rcx, [rip + 2f]",
+        "jmp general_store_all",
+        "2:",
+        "call {compile}",
+        "jmp {again}",
+        registers = const offset_of!(PerCpu, registers),
+        compile = sym super::glue::compile,
+        again = sym again,
+    )
 }
 
 /// The running thread traverses the portal from the start.

@@ -11,7 +11,6 @@ use crate::portal::table::Target;
 use crate::{Kernel, Resume};
 use cairn_abi::fault;
 use cairn_abi::layout::USER_TOP;
-use cairn_abi::service::receive;
 use cairn_abi::trace::kind;
 use core::arch::asm;
 use core::mem::MaybeUninit;
@@ -148,6 +147,15 @@ pub unsafe extern "C" fn on_channel(target: Target) -> Resume {
     unsafe { kernel() }.channel_right(target)
 }
 
+/// The same for the memory manager's.
+///
+/// # Safety
+/// As for [`on_channel`].
+pub unsafe extern "C" fn on_memory(target: Target) -> Resume {
+    // SAFETY: by the contract.
+    unsafe { kernel() }.memory_right(target)
+}
+
 /// UPCALL_RETURN to the saved registers, of a thread that is in an upcall.
 ///
 /// # Safety
@@ -155,35 +163,6 @@ pub unsafe extern "C" fn on_channel(target: Target) -> Resume {
 pub unsafe extern "C" fn on_upcall_over() -> Resume {
     // SAFETY: by the contract.
     unsafe { kernel() }.upcall_over()
-}
-
-/// READ or WRITE (the operation) by the server with this receive right: token, offset, own address, length; the number of the channel. Returns how many bytes were copied; all ones: the
-/// general path must do it.
-///
-/// # Safety
-/// Called by the portal code.
-pub unsafe extern "C" fn transfer_part(
-    token: u64,
-    offset: u64,
-    address: u64,
-    len: u64,
-    channel: u32,
-    operation: u64,
-) -> u64 {
-    // SAFETY: by the contract.
-    let kernel = unsafe { kernel() };
-    let Some(t) = kernel.dispatch.current else {
-        return GENERAL;
-    };
-    let channel = kernel.channels.handle(channel);
-    let out = operation == receive::READ as u64;
-    match kernel.transfer_short(t, channel, out, [token, offset, address, len], false) {
-        Some(done) => {
-            kernel.counters.entries += 1;
-            done
-        }
-        None => GENERAL,
-    }
 }
 
 /// A `syscall` through a receive right, of the channel with this number. Not with several cores.
@@ -261,34 +240,6 @@ pub unsafe extern "C" fn reply_extras(server: u32, caller: u32, channel: u32) ->
     kernel
         .reply_extras(server, caller, channel)
         .unwrap_or(GENERAL)
-}
-
-/// MAP of one page with these words of the running thread, as far as it goes the straight way.
-///
-/// # Safety
-/// Called by the portal code, with nothing unsettled.
-pub unsafe extern "C" fn map_one(
-    slot: u64,
-    address: u64,
-    frame: u64,
-    flags: u64,
-    source: u64,
-) -> bool {
-    // SAFETY: by the contract.
-    let kernel = unsafe { kernel() };
-    kernel
-        .map_one(slot, address, frame, flags, source)
-        .is_some()
-}
-
-/// The same for UNMAP: how many pages were mapped there; all ones: not the straight way.
-///
-/// # Safety
-/// As for [`map_one`].
-pub unsafe extern "C" fn unmap_one(slot: u64, address: u64) -> u64 {
-    // SAFETY: by the contract.
-    let kernel = unsafe { kernel() };
-    kernel.unmap_one(slot, address).unwrap_or(GENERAL)
 }
 
 /// A vector from user mode, or an interrupt while idle.

@@ -18,7 +18,7 @@ use crate::dispatch::CHAIN;
 use crate::domain::Domain;
 use crate::interrupt::Binding;
 use crate::pool::{BlockRef, Pool, ThreadRef};
-use crate::portal::code::{Block, SETTLED};
+use crate::portal::code::Block;
 use crate::queue::{Link, List};
 use crate::quick::LINKS;
 use crate::quick_interrupt::Way;
@@ -353,11 +353,6 @@ pub unsafe extern "C" fn interrupted() {
         "shr rax, {reciprocal_bits}",
         "imul rax, rax, {block_size}",
         "add rax, {blocks}",
-        "mov r11, [rax + {block_settled}]",
-        "inc r11",
-        "cmp r11, {often}",
-        "jae 22f",
-        "mov [rax + {block_settled}], r11",
         "mov r11, [rax + {block_badge}]",
         "mov [r10 + {thread_badge}], r11",
         "mov r11, [rax + {block_selector}]",
@@ -475,10 +470,8 @@ pub unsafe extern "C" fn interrupted() {
         reciprocal = const RECIPROCAL,
         reciprocal_bits = const RECIPROCAL_BITS,
         blocks = const memory::pool(pool::CODE) as i64,
-        block_settled = const offset_of!(Block, settled),
         block_badge = const offset_of!(Block, badge),
         block_selector = const offset_of!(Block, selector),
-        often = const SETTLED,
         parts_bit = const flag::PARTS.trailing_zeros(),
         direct = const offset_of!(PerCpu, direct),
         rax = const offset_of!(Registers, rax),

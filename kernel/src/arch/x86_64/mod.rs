@@ -52,7 +52,6 @@ mod interrupts;
 #[cfg(target_os = "none")]
 mod machine;
 #[cfg(target_os = "none")]
-mod memory_code;
 #[cfg(target_os = "none")]
 mod other_cores;
 #[cfg(target_os = "none")]

@@ -5,10 +5,10 @@
 //! settled, and the traversal begins again. The rules are those of [`super::portal_code`], and the decoder checks them.
 
 use super::descriptors::PerCpu;
-use super::entry::{general, general_passed, leave, settle_again, store_used, store_words};
+use super::entry::{general, general_passed, leave, store_used, store_words};
 use super::float::FloatState;
 use super::glue::{self, kernel};
-use super::portal_code::{NOT_EXTRAS, REPLY};
+use super::portal_code::REPLY;
 use super::{user_copy, Machine};
 use crate::arch::Arch;
 use crate::channel::Channel;
@@ -17,6 +17,7 @@ use crate::domain::Domain;
 use crate::lock::TicketLock;
 use crate::portal::table::{Entry, CHUNK};
 use crate::thread::{Thread, USER_FLAGS};
+use cairn_abi::flag;
 use cairn_abi::layout::PAGE;
 use cairn_abi::service::receive;
 use cairn_abi::state::Registers;
@@ -93,6 +94,11 @@ unsafe fn transfer(
     kernel.counters.entries += 1;
     Some(len)
 }
+
+/// What a plain reply may have, in the selector's upper half: data, and one new portal (one that is passed looks the same and is sorted out later).
+const EXTRAS: u32 = ((flag::PARTS | flag::MINT | flag::portals(1)) >> 32) as u32;
+/// What else there may not be, the operation among it: what is left when this is taken off a selector, turned by 32 bits.
+const NOT_EXTRAS: u64 = !(((EXTRAS as u64) << 32) | (CHUNK as u64 - 1));
 
 /// A selector without the bits that name a slot of the table's first frame: this operation and nothing else.
 const fn plain(operation: u8) -> u64 {
@@ -248,10 +254,8 @@ global_asm!(
     "call {settle}",
     "call {on_syscall}",
     "jmp {leave}",
-    // It cannot be done here. With several cores this one has the lock.
+    // It cannot be done here.
     "9:",
-    "cmp dword ptr [rip + {lock} + {busy}], 0",
-    "je {settle_again}",
     "jmp {general_passed}",
     ".global portal_parts_end",
     "portal_parts_end:",
@@ -270,7 +274,6 @@ global_asm!(
     settle = sym glue::settle,
     on_syscall = sym glue::on_syscall,
     leave = sym leave,
-    settle_again = sym settle_again,
     reply = sym REPLY,
     general = sym general,
     general_passed = sym general_passed,

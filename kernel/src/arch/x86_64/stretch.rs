@@ -8,9 +8,8 @@
 use super::cpu;
 use super::descriptors;
 use super::glue::{
-    self, interrupt_waits, map_one, on_channel, on_receive_right, on_syscall, on_traced_syscall,
-    on_traced_trap, on_trap, on_traversal, on_upcall_over, reply_extras, settle, transfer_part,
-    unmap_one,
+    self, interrupt_waits, on_channel, on_memory, on_receive_right, on_syscall, on_traced_syscall,
+    on_traced_trap, on_trap, on_traversal, on_upcall_over, reply_extras, settle,
 };
 use super::memory::{IMAGE_BASE, PAGE};
 use super::parts_code::{read_quick, write_quick, MachineThread};
@@ -41,7 +40,6 @@ const COMPILE: u64 = 63;
 const SETTLE: u64 = 62;
 const TRANSFER: u64 = 61;
 const EXTRAS: u64 = 60;
-const ONE_PAGE: u64 = 59;
 const UPCALL_OVER: u64 = 58;
 const LOUD: u64 = 1200;
 const STEP: u64 = 100;
@@ -94,12 +92,10 @@ pub unsafe fn begin() {
         (on_receive_right as *const (), receive_right as *const ()),
         (glue::compile as *const (), compile as *const ()),
         (settle as *const (), settling as *const ()),
-        (transfer_part as *const (), transferring as *const ()),
         (read_quick as *const (), reading as *const ()),
         (write_quick as *const (), writing as *const ()),
         (reply_extras as *const (), replying as *const ()),
-        (map_one as *const (), mapping as *const ()),
-        (unmap_one as *const (), unmapping as *const ()),
+        (on_memory as *const (), memory as *const ()),
         (on_upcall_over as *const (), upcall_over as *const ()),
     ]
     .map(|(function, twin)| (function as usize, twin as usize));
@@ -150,12 +146,10 @@ timed!(receive_right: on_receive_right, (channel: u32) -> Resume, asked());
 timed!(recorded: on_traced_syscall, () -> Resume, asked());
 timed!(trap: on_trap, (vector: u64, error: u64) -> Resume, VECTOR | vector);
 timed!(recorded_trap: on_traced_trap, (vector: u64, error: u64) -> Resume, VECTOR | vector);
-timed!(transferring: transfer_part, (token: u64, offset: u64, address: u64, len: u64, channel: u32, operation: u64) -> u64, TRANSFER);
 timed!(reading: read_quick, (client: *const MachineThread, offset: u64, address: u64, len: u64, server: *const MachineThread) -> u64, TRANSFER);
 timed!(writing: write_quick, (client: *const MachineThread, offset: u64, address: u64, len: u64, server: *const MachineThread) -> u64, TRANSFER);
 timed!(replying: reply_extras, (server: u32, caller: u32, channel: u32) -> u64, EXTRAS);
-timed!(mapping: map_one, (slot: u64, address: u64, frame: u64, flags: u64, source: u64) -> bool, ONE_PAGE);
-timed!(unmapping: unmap_one, (slot: u64, address: u64) -> u64, ONE_PAGE);
+timed!(memory: on_memory, (target: Target) -> Resume, asked());
 timed!(upcall_over: on_upcall_over, () -> Resume, UPCALL_OVER);
 
 /// A stretch begins.

@@ -11,7 +11,7 @@
 use super::clock::{self, Clock};
 use super::descriptors::PerCpu;
 use super::entry::{
-    counted, counted_passed, counted_stored, general, general_passed, general_unseen, settle_again,
+    counted, counted_passed, counted_stored, general, general_passed, general_unseen,
 };
 use super::float::FloatState;
 use super::glue::{busy, KERNEL};
@@ -57,7 +57,8 @@ enum Constant {
     /// The same for code that has the lock.
     CallPassed,
     Passed,
-    SettleAgain,
+    /// The reply, in no quick call.
+    SettledReply,
     SharedParts,
     SharedCurrent,
     SharedSemaphore,
@@ -76,8 +77,8 @@ static EXITS: [[unsafe extern "C" fn(); EXIT_COUNT]; 2] = [
         portal_call,
         portal_call_stored,
         portal_call_stored,
-        settle_again,
-        settle_again,
+        general_passed,
+        general_receive_called,
         portal_parts,
         portal_current_rest,
         portal_semaphore_rest,
@@ -118,6 +119,7 @@ extern "C" {
     fn portal_current_above();
     fn portal_semaphore_rest();
     fn general_called();
+    fn general_receive_called();
 }
 
 /// The addresses of a template's second entrance, and of what is before the place for a signature's and behind it.
@@ -514,13 +516,13 @@ global_asm!(
         .if \\parts
         leave_if_not_equal \\name, portal_parts, {shared_parts}
         .else
-        leave_if_not_equal \\name, {settle_again}, {settle_again_constant}
+        leave_if_not_equal \\name, general_receive_called, {settled_reply}
         .endif
         cmp dword ptr [rsp + {object}], 0x7fffffff
         constant \\name, {channel_index}, 4
-        leave_if_not_equal \\name, {settle_again}, {settle_again_constant}
+        leave_if_not_equal \\name, general_receive_called, {settled_reply}
         .if \\several
-        pass \\name, general_called, {settle_again_constant}
+        pass \\name, general_called, {settled_reply}
         cmp qword ptr [0x7fffffff], 0x7fffffff
         constant \\name, {server}, 4, 4, {reply_code}
         constant \\name, {reply_leg}, 4
@@ -532,7 +534,7 @@ global_asm!(
         mov r11, qword ptr [0x7fffffff]
         constant \\name, {server}, 4, 0, {quick_client}
         cmp rbp, [r11 + {token}]
-        leave_if_not_equal \\name, {settle_again}, {passed}
+        leave_if_not_equal \\name, {general_passed}, {passed}
         mov qword ptr [0x7fffffff], 0x7fffffff
         constant \\name, {server}, 4, 4, {reply_code}
         constant \\name, {shared_reply}, 4
@@ -797,7 +799,7 @@ global_asm!(
     first_exit = const FIRST_EXIT,
     shared_call = const Constant::SharedCall as usize,
     shared_call_stored = const Constant::SharedCallStored as usize,
-    settle_again_constant = const Constant::SettleAgain as usize,
+    settled_reply = const Constant::SettledReply as usize,
     shared_parts = const Constant::SharedParts as usize,
     shared_current = const Constant::SharedCurrent as usize,
     shared_semaphore = const Constant::SharedSemaphore as usize,
@@ -819,7 +821,6 @@ global_asm!(
     counted_passed = sym counted_passed,
     general_passed = sym general_passed,
     entries = const offset_of!(MachineThread, entries),
-    settle_again = sym settle_again,
     links = const offset_of!(PerCpu, links),
     direct = const offset_of!(PerCpu, direct),
     registers = const offset_of!(PerCpu, registers),
