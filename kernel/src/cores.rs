@@ -41,7 +41,7 @@ impl Cores {
     }
 
     /// The state of a core, of which `here` is that of the present one.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn of<'a>(&'a mut self, here: &'a mut Dispatch, core: u8) -> &'a mut Dispatch {
         self.away[core as usize % MOST].as_mut().unwrap_or(here)
     }

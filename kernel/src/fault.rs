@@ -74,7 +74,7 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// Send the fault in `t.fault` to the space's pager. False: there is none that could help.
-    #[inline]
+    #[inline(never)]
     fn ask_pager(&mut self, t: ThreadRef, space: SpaceRef, sending: Sending) -> bool {
         let (pager, badge) = (self.spaces[space].pager, self.spaces[space].badge);
         let Some(c) = self.channels.lookup(pager) else {

@@ -57,6 +57,7 @@ impl FrameTable {
     }
 
     /// Declare a frame; its count starts at 0.
+    #[inline(never)]
     pub fn set(&mut self, frame: Frame, kind: FrameKind) {
         if self.kind(frame) == FrameKind::Nucleus {
             self.nucleus -= 1;
@@ -89,20 +90,6 @@ impl FrameTable {
             }
             Some(word) => *word != USER | COUNT_MASK,
             None => true,
-        }
-    }
-
-    /// Count one mapping more of a frame that programs may have. False: it is none.
-    #[inline(always)]
-    pub fn map_user(&mut self, frame: Frame) -> bool {
-        match self.words.get_mut(frame as usize) {
-            Some(word) if word.wrapping_sub(USER) < COUNT_MASK => {
-                *word += 1;
-                true
-            }
-            // A full count stays.
-            Some(word) => *word == USER | COUNT_MASK,
-            None => false,
         }
     }
 
@@ -140,8 +127,6 @@ mod tests {
         for frame in 0..5 {
             assert!(table.mapped(frame));
             assert_eq!(table.is_user(frame), table.kind(frame) == FrameKind::User);
-            assert_eq!(table.map_user(frame), table.is_user(frame));
-            table.unmapped(frame);
         }
         let counts: Vec<u32> = (0..5).map(|frame| table.mappings(frame)).collect();
         assert_eq!(counts, [0, 1, 0, 0, 0]);
@@ -157,7 +142,7 @@ mod tests {
     #[test]
     fn a_full_count_stays() {
         let mut table = FrameTable::new(vec![USER | COUNT_MASK].leak());
-        assert!(!table.mapped(0) && table.map_user(0));
+        assert!(!table.mapped(0));
         assert_eq!(table.mappings(0), COUNT_MASK);
         table.unmapped(0);
         assert!(!table.mapped(0));

@@ -363,6 +363,7 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// The binding owes nothing any more.
+    #[inline(never)]
     pub(crate) fn acknowledged(&mut self, index: u32) {
         let binding = &mut self.interrupts.bindings[index as usize];
         if core::mem::take(&mut binding.owes) {

@@ -408,7 +408,7 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// `t` waits at `c`, where nothing is to be had.
-    #[inline]
+    #[inline(never)]
     fn block_receiving(&mut self, t: ThreadRef, c: ChannelRef) {
         let thread = &mut self.threads[t];
         thread.state = State::Receiving;
@@ -663,7 +663,7 @@ impl<A: Arch> Kernel<A> {
 
     /// What comes with a plain reply beside words: data for one part, one new portal. Returns what the caller finds in `rax`, and puts word 7, which tells
     /// the portal, into its registers. None: take the general way, which may copy the data again.
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn reply_extras(
         &mut self,
         t: ThreadRef,

@@ -105,6 +105,7 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// Out of the family. Returns the parent.
+    #[inline(never)]
     fn leave_family(&mut self, r: PortalRef) -> Option<PortalRef> {
         let Lineage {
             parent,

@@ -493,6 +493,7 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// A blocking operation begins: has the thread been poked already?
+    #[inline(never)]
     pub(crate) fn check_poked(&mut self, t: ThreadRef) -> Result<(), Error> {
         let thread = &mut self.threads[t];
         if thread.poked && thread.registers.rax & flag::INTERRUPTIBLE != 0 {

@@ -216,7 +216,11 @@ impl<A: Arch> Kernel<A> {
         if source != AS_IT_IS {
             self.fill_frame(t, frame, source)?;
         }
-        Ok(self.map_user(s, root, address - bits, frame, bits)?)
+        if !self.frames.is_user(frame) {
+            return Err(Error::BadArgument.into());
+        }
+        let mapped = self.map_page(s, root, address - bits, frame, bits);
+        Ok(mapped.map_err(Error::from)?)
     }
 
     /// Copy to a frame that programs may have, or zero it. Interrupts come in during the one and behind the other.

@@ -203,6 +203,7 @@ impl<A: Arch> Table<A> {
     }
 
     /// No slot from here on is in use: walks over the table end here.
+    #[inline(never)]
     pub fn high(&self) -> u32 {
         match self.occupied.checked_ilog2() {
             Some(last) => self.state[last as usize % CHUNKS].high as u32,
@@ -221,6 +222,7 @@ impl<A: Arch> Table<A> {
         Some(&chunk[(slot % CHUNK) as usize])
     }
 
+    #[inline(never)]
     fn target_mut(&mut self, slot: u32) -> Option<&mut Entry> {
         let chunk = self.chunks.get_mut((slot / CHUNK) as usize)?.as_mut()?;
         Some(&mut chunk[(slot % CHUNK) as usize])

@@ -236,6 +236,7 @@ impl Arch for Machine {
         self.activate(Root(self.template));
     }
 
+    #[inline(never)]
     fn now(&self) -> u64 {
         self.clock.now()
     }
@@ -576,6 +577,7 @@ impl Arch for Machine {
         user_copy::write(root, address, from, &mut self.copies)
     }
 
+    #[inline(never)]
     fn zero_frame(&mut self, frame: Frame) {
         paging::zero(frame);
     }
@@ -585,6 +587,7 @@ impl Arch for Machine {
         unsafe { user_copy::fill_page(frame_pointer(frame), words.into()) }
     }
 
+    #[inline(never)]
     fn copy_frame(&mut self, to: Frame, from: Frame, open: bool) {
         let (to, from) = (frame_pointer(to), frame_pointer(from));
         let open = self.opened(open);
