@@ -87,7 +87,7 @@ const PIECES: [(&str, &str); 35] = [
 /// These are put into others, and so go on behind their ends.
 const INSIDE: [&str; 2] = ["template_own", "template_signature"];
 /// Where code of a portal's own goes on with what it was not made for.
-const SHARED: [&str; 9] = [
+const SHARED: [&str; 10] = [
     "portal_call",
     "portal_call_stored",
     "portal_parts",
@@ -97,9 +97,10 @@ const SHARED: [&str; 9] = [
     "portal_current_above",
     "portal_semaphore_rest",
     "general_called",
+    "general_receive_called",
 ];
-/// Ends that several pieces share: a jump there is a way back, because they are looked at in the piece in which they lie.
-const ENDS: [&str; 1] = ["portal_switch_over"];
+/// Ends that several pieces share: a jump there is a way back, because they are looked at in the piece in which they lie, or are the general path behind what only counts.
+const ENDS: [&str; 2] = ["portal_switch_over", "general_channel_called"];
 /// Where shared code goes on that has counted an entry's uses, or has stored everything; the beginnings of the general path where the return address is stored already.
 const STORED: [&str; 6] = [
     "leave_plain",
