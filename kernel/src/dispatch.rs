@@ -269,24 +269,31 @@ impl<A: Arch> Kernel<A> {
             self.dispatch.slice_end = 0;
         }
         if let Some(current) = self.dispatch.current {
-            let thread = &self.threads[current];
-            if self.dispatch.slice_end == 0
-                && thread.round_robin
-                && self.dispatch.ready.occupied(thread.effective)
-            {
-                if self.dispatch.cut.take() == Some(current) {
-                    // The timer may have come while somebody else ran: then this quantum is over already, and the next one shows it.
-                    self.dispatch.slice_end = self.dispatch.cut_end;
-                    self.program_timer();
-                } else if self.dispatch.armed <= self.dispatch.horizon {
-                    self.dispatch.slice_end = self.dispatch.armed;
-                } else {
-                    let now = self.arch.now();
-                    self.dispatch.slice_end = now.saturating_add(thread.quantum);
-                    self.dispatch.horizon = now.saturating_add(2 * QUANTUM);
-                    self.program_timer();
-                }
+            let effective = self.threads[current].effective;
+            if self.dispatch.slice_end == 0 && self.dispatch.ready.occupied(effective) {
+                self.begin_quantum(current);
             }
+        }
+    }
+
+    /// `t`, which is current, has a competitor of its priority and no quantum yet. It has one if who pays for what it does has.
+    #[inline(always)]
+    fn begin_quantum(&mut self, t: ThreadRef) {
+        let payer = &self.threads[self.payer(t)];
+        if !payer.round_robin {
+            return;
+        }
+        if self.dispatch.cut.take() == Some(t) {
+            // The timer may have come while somebody else ran: then this quantum is over already, and the next one shows it.
+            self.dispatch.slice_end = self.dispatch.cut_end;
+            self.program_timer();
+        } else if self.dispatch.armed <= self.dispatch.horizon {
+            self.dispatch.slice_end = self.dispatch.armed;
+        } else {
+            let now = self.arch.now();
+            self.dispatch.slice_end = now.saturating_add(payer.quantum);
+            self.dispatch.horizon = now.saturating_add(2 * QUANTUM);
+            self.program_timer();
         }
     }
 

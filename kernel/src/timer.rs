@@ -151,14 +151,14 @@ impl<A: Arch> Kernel<A> {
         let Some(t) = self.dispatch.current else {
             return;
         };
-        let thread = &self.threads[t];
-        if !thread.round_robin {
+        let payer = &self.threads[self.payer(t)];
+        if !payer.round_robin {
             return;
         }
         let due = self
             .dispatch
             .turned
-            .saturating_add(thread.quantum.min(QUANTUM) / 2);
+            .saturating_add(payer.quantum.min(QUANTUM) / 2);
         if now < due {
             self.dispatch.slice_end = due;
         } else {

@@ -474,6 +474,57 @@ fn fifo_threads_keep_the_processor_until_they_give_it() {
     assert_eq!(w.current(), Some(a));
 }
 
+/// What a server does for a client is the client's: also whether its turn ends. `policies`: the client's, the server's, and through how many servers the call goes.
+fn turn_while_served(client_policy: u64, server_policy: u64, servers: usize) -> bool {
+    let mut w = World::new();
+    let dom = w.domain();
+    let mut links = Vec::new();
+    for i in 0..servers {
+        let server = w.domain();
+        let (rx, own) = w.channel(server);
+        let s = w.thread(server, 60 + i as u8);
+        set_policy(&mut w, server, s, 60 + i as u64, server_policy);
+        links.push((server, rx, own, s));
+    }
+    let client = w.thread(dom, 50);
+    let other = w.thread(dom, 50);
+    set_policy(&mut w, dom, client, 50, client_policy);
+    set_policy(&mut w, dom, other, 50, policy::FIFO);
+    let mut last = dom;
+    let mut gates = Vec::new();
+    for &(server, _, own, _) in &links {
+        gates.push(w.portal(own, last, 0));
+        last = server;
+    }
+    w.rest();
+    for &(_, rx, _, s) in links.iter().rev() {
+        w.receive(s, rx);
+    }
+    assert_eq!(w.current(), Some(client));
+    let mut runs = client;
+    for (&gate, &(_, _, _, s)) in gates.iter().zip(&links) {
+        w.call(runs, gate, &[]);
+        runs = s;
+    }
+    assert_eq!(w.current(), Some(runs));
+    assert_eq!(w.k.threads[runs].effective, 50);
+    w.pass_time(11_000_000);
+    w.pass_time(11_000_000);
+    let gave_way = w.current() == Some(other);
+    assert!(gave_way || w.current() == Some(runs));
+    gave_way
+}
+
+#[test]
+fn a_server_has_the_quantum_of_whom_it_works_for() {
+    for servers in [1, 2] {
+        for server in [policy::FIFO, policy::ROUND_ROBIN, policy::ADAPTIVE] {
+            assert!(!turn_while_served(policy::FIFO, server, servers));
+            assert!(turn_while_served(policy::ROUND_ROBIN, server, servers));
+        }
+    }
+}
+
 #[test]
 fn a_preempted_thread_goes_on_first() {
     let mut w = World::new();
