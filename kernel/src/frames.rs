@@ -93,6 +93,20 @@ impl FrameTable {
         }
     }
 
+    /// Count one mapping more of a frame that programs may have. False: it is none.
+    #[inline(always)]
+    pub fn map_user(&mut self, frame: Frame) -> bool {
+        match self.words.get_mut(frame as usize) {
+            Some(word) if word.wrapping_sub(USER) < COUNT_MASK => {
+                *word += 1;
+                true
+            }
+            // A full count stays.
+            Some(word) => *word == USER | COUNT_MASK,
+            None => false,
+        }
+    }
+
     /// `frame` was mapped in the place of `old`.
     #[inline]
     pub fn replaced(&mut self, frame: Frame, old: Option<Frame>) {
@@ -127,6 +141,8 @@ mod tests {
         for frame in 0..5 {
             assert!(table.mapped(frame));
             assert_eq!(table.is_user(frame), table.kind(frame) == FrameKind::User);
+            assert_eq!(table.map_user(frame), table.is_user(frame));
+            table.unmapped(frame);
         }
         let counts: Vec<u32> = (0..5).map(|frame| table.mappings(frame)).collect();
         assert_eq!(counts, [0, 1, 0, 0, 0]);
@@ -142,7 +158,7 @@ mod tests {
     #[test]
     fn a_full_count_stays() {
         let mut table = FrameTable::new(vec![USER | COUNT_MASK].leak());
-        assert!(!table.mapped(0));
+        assert!(!table.mapped(0) && table.map_user(0));
         assert_eq!(table.mappings(0), COUNT_MASK);
         table.unmapped(0);
         assert!(!table.mapped(0));

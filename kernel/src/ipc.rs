@@ -408,7 +408,7 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// `t` waits at `c`, where nothing is to be had.
-    #[inline(never)]
+    #[inline]
     fn block_receiving(&mut self, t: ThreadRef, c: ChannelRef) {
         let thread = &mut self.threads[t];
         thread.state = State::Receiving;

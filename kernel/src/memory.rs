@@ -304,7 +304,6 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// Map one page of a space and keep count.
-    #[inline(never)]
     pub(crate) fn map_page(
         &mut self,
         s: SpaceRef,
@@ -317,6 +316,34 @@ impl<A: Arch> Kernel<A> {
         let before = self.arch.map(root, address, frame, prot, tables)?;
         self.frames.replaced(frame, before);
         Ok(())
+    }
+
+    /// Map one page of a space, if it is a program's, and keep count.
+    #[inline(never)]
+    pub(crate) fn map_user(
+        &mut self,
+        s: SpaceRef,
+        root: A::Root,
+        address: u64,
+        frame: Frame,
+        prot: u64,
+    ) -> Result<(), Error> {
+        let frames = &mut self.frames;
+        if !frames.map_user(frame) {
+            return Err(Error::BadArgument);
+        }
+        let tables = &mut self.spaces[s].tables;
+        match self.arch.map(root, address, frame, prot, tables) {
+            Ok(None) => Ok(()),
+            Ok(Some(old)) => {
+                frames.unmapped(old);
+                Ok(())
+            }
+            Err(error) => {
+                frames.unmapped(frame);
+                Err(error.into())
+            }
+        }
     }
 
     /// A share of an operation on a row of pages is done. Word 1 is its address, `[pages, counted]` are the words with how many pages are left and how many were

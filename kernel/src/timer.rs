@@ -57,7 +57,7 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// The thread blocks: its deadline counts from now on.
-    #[inline(never)]
+    #[inline]
     pub(crate) fn arm(&mut self, t: ThreadRef) {
         if self.threads[t].deadline != 0 {
             self.arm_deadline(t);

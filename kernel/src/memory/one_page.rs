@@ -75,22 +75,24 @@ impl<A: Arch> Kernel<A> {
         let frame = Frame::try_from(frame).ok()?;
         if flags & !(ACCESS | map::COPY | map::ZERO) != 0
             || flags & WRITABLE_EXECUTABLE == WRITABLE_EXECUTABLE
-            || !self.frames.is_user(frame)
         {
             return None;
         }
         if flags & (map::COPY | map::ZERO) != 0 {
             self.fill_one(frame, flags, source)?;
         }
-        self.map_page(s, root, address, frame, flags & ACCESS)
+        self.map_user(s, root, address, frame, flags & ACCESS)
             .ok()?;
         Some(before.wrapping_add(1))
     }
 
-    /// What ZERO or COPY asks for; the frame is a program's.
+    /// What ZERO or COPY asks for.
     #[inline(never)]
     fn fill_one(&mut self, frame: Frame, flags: u64, source: u64) -> Option<()> {
         let source = Frame::try_from(source).ok()?;
+        if !self.frames.is_user(frame) {
+            return None;
+        }
         match flags & (map::COPY | map::ZERO) {
             map::ZERO => self.arch.zero_frame(frame),
             map::COPY if self.frames.is_user(source) => self.arch.copy_frame(frame, source, false),

@@ -149,12 +149,12 @@ impl<A: Arch> Kernel<A> {
             let array = w[1].checked_add(done * ENTRY as u64);
             let array = array.ok_or(Error::BadAddress)?;
             let some = (count - done).min(FILLS_READ as u64);
-            let fills = self.entries(t, array, some, &mut room)?;
+            let mut fills = self.entries(t, array, some, &mut room)?;
             if done == 0 {
                 // Nothing is changed yet.
                 self.open(t);
             }
-            for fill in fills {
+            while let Some((fill, rest)) = fills.split_first() {
                 // Filling one takes a whole share.
                 if share == 0 || share != FILL_SHARE && entry(fill).2 != AS_IT_IS {
                     self.filled(t, &w, done);
@@ -162,6 +162,16 @@ impl<A: Arch> Kernel<A> {
                         return Err(Stop::Restart);
                     }
                     share = FILL_SHARE;
+                }
+                if !windows && entry(fill).2 == AS_IT_IS {
+                    let most = fills.len().min(share as usize);
+                    let mapped = self.map_as_they_are(s, root, &fills[..most]);
+                    done += mapped as u64;
+                    share -= mapped as u64;
+                    if mapped != 0 {
+                        fills = &fills[mapped..];
+                        continue;
+                    }
                 }
                 match self.fill_and_map(t, s, root, fill, windows) {
                     Ok(()) => {
@@ -178,6 +188,7 @@ impl<A: Arch> Kernel<A> {
                         return Err(Stop::Restart);
                     }
                 }
+                fills = rest;
             }
         }
         self.answer(t, 0, w[3].wrapping_add(done));
@@ -189,6 +200,29 @@ impl<A: Arch> Kernel<A> {
         self.answer(t, 1, w[1] + done * ENTRY as u64);
         self.answer(t, 2, w[2] - done);
         self.answer(t, 3, w[3].wrapping_add(done));
+    }
+
+    /// Entries of FILL whose frames are mapped as they are, where no windows are open: how many were, up to the first that is not so plain.
+    #[inline(never)]
+    fn map_as_they_are(&mut self, s: SpaceRef, root: A::Root, fills: &[[u8; ENTRY]]) -> usize {
+        let (frames, arch) = (&mut self.frames, &mut self.arch);
+        let tables = &mut self.spaces[s].tables;
+        for (done, fill) in fills.iter().enumerate() {
+            let (address, frame, source) = entry(fill);
+            let bits = address % PAGE;
+            if source != AS_IT_IS || bits >= WRITABLE_EXECUTABLE || !frames.map_user(frame) {
+                return done;
+            }
+            match arch.map(root, address - bits, frame, bits, tables) {
+                Ok(None) => {}
+                Ok(Some(old)) => frames.unmapped(old),
+                Err(_) => {
+                    frames.unmapped(frame);
+                    return done;
+                }
+            }
+        }
+        fills.len()
     }
 
     /// One entry of FILL. `windows`: some are open. `t`'s words say to begin with this one if its frame is filled, which takes a share.
@@ -216,11 +250,7 @@ impl<A: Arch> Kernel<A> {
         if source != AS_IT_IS {
             self.fill_frame(t, frame, source)?;
         }
-        if !self.frames.is_user(frame) {
-            return Err(Error::BadArgument.into());
-        }
-        let mapped = self.map_page(s, root, address - bits, frame, bits);
-        Ok(mapped.map_err(Error::from)?)
+        Ok(self.map_user(s, root, address - bits, frame, bits)?)
     }
 
     /// Copy to a frame that programs may have, or zero it. Interrupts come in during the one and behind the other.

@@ -69,7 +69,7 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// [`Kernel::own_target`], for one kind of portal.
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn own_target_of(
         &self,
         t: ThreadRef,

@@ -222,7 +222,6 @@ impl<A: Arch> Table<A> {
         Some(&chunk[(slot % CHUNK) as usize])
     }
 
-    #[inline(never)]
     fn target_mut(&mut self, slot: u32) -> Option<&mut Entry> {
         let chunk = self.chunks.get_mut((slot / CHUNK) as usize)?.as_mut()?;
         Some(&mut chunk[(slot % CHUNK) as usize])

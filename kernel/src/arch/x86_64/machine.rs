@@ -587,7 +587,6 @@ impl Arch for Machine {
         unsafe { user_copy::fill_page(frame_pointer(frame), words.into()) }
     }
 
-    #[inline(never)]
     fn copy_frame(&mut self, to: Frame, from: Frame, open: bool) {
         let (to, from) = (frame_pointer(to), frame_pointer(from));
         let open = self.opened(open);
