@@ -272,7 +272,9 @@ pub struct Machine {
     /// Give the machine an IOMMU (Intel's), with these of QEMU's properties for it; virtio devices are behind it like all others
     #[arg(long, value_name = "PROPERTIES", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub iommu: Option<String>,
-    /// A network link: `none`, `user` (the network of this computer, as QEMU's user mode reaches it; `user,OPTIONS` in QEMU's notation), `dgram=PATH` (an end of `./cairn wire`); `,model=e1000` or `,model=e1000e` behind it is another device than virtio-net (repeatable) [default: user where `run` has a terminal, otherwise none]
+    /// A network link: `none`, `user` (the network of this computer, as QEMU's user mode reaches it; `user,OPTIONS` in QEMU's notation), `dgram=PATH` (an end
+    /// of `./cairn wire`); `,model=e1000` or `,model=e1000e` behind it is another device than virtio-net (repeatable) [default: user where `run` has a
+    /// terminal, otherwise none]
     #[arg(long, value_name = "KIND", value_parser = link::named)]
     pub net: Vec<Link>,
     /// Lead a port of this computer (127.0.0.1) to one of the guest: TCP, or UDP with `/udp` behind it; without `--net` there is a link for it (repeatable)

@@ -99,7 +99,8 @@ const SHARED: [&str; 10] = [
     "general_called",
     "general_receive_called",
 ];
-/// Ends that several pieces share: a jump there is a way back, because they are looked at in the piece in which they lie, or are the general path behind what only counts.
+/// Ends that several pieces share: a jump there is a way back, because they are looked at in the piece in which they lie, or are the general path behind what
+/// only counts.
 const ENDS: [&str; 2] = ["portal_switch_over", "general_channel_called"];
 /// Where shared code goes on that has counted an entry's uses, or has stored everything; the beginnings of the general path where the return address is stored already.
 const STORED: [&str; 6] = [

@@ -1,9 +1,10 @@
 //! The chip as a link's: set up (SDM 14.3 to 14.5, DS 4.6), frames both ways, interrupts.
 //!
-//! **Interrupts** are masked while the driver works, and pending ones are forgotten before it arms them again and looks once more: what comes in between is either seen by that look, or raises one.
+//! **Interrupts** are masked while the driver works, and pending ones are forgotten before it arms them again and looks once more: what comes in between is
+//! either seen by that look, or raises one.
 //!
-//! **Left to the chip:** sums of what leaves, and a look at those of what comes. Not cutting: it wants other bytes in a segment's headers (no length in the pseudo-header's sum) than the interface says, and
-//! the driver sees no bytes.
+//! **Left to the chip:** sums of what leaves, and a look at those of what comes. Not cutting: it wants other bytes in a segment's headers (no length in the
+//! pseudo-header's sum) than the interface says, and the driver sees no bytes.
 
 use crate::registers::{self as at, cause, control, receive, ring, status, transmit};
 use crate::registers::{address, reset, silence, Model, Trouble};

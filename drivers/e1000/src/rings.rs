@@ -1,6 +1,8 @@
-//! The two rings of descriptors, 16 bytes each, which both chips have alike: for what comes those of SDM 3.2.3 (the 82574's "legacy" ones), for what leaves the TCP/IP ones of 3.3.6 and 3.3.7.
+//! The two rings of descriptors, 16 bytes each, which both chips have alike: for what comes those of SDM 3.2.3 (the 82574's "legacy" ones), for what leaves the
+//! TCP/IP ones of 3.3.6 and 3.3.7.
 //!
-//! The chip may write anything there at any time: it is believed as to bytes and errors of a buffer that it has, and as to a frame that it has being sent. Which buffer and which frame it is, only the driver knows.
+//! The chip may write anything there at any time: it is believed as to bytes and errors of a buffer that it has, and as to a frame that it has being sent.
+//! Which buffer and which frame it is, only the driver knows.
 
 use cairn_device::Memory;
 use cairn_link::{Filled, Offload, HEADERS};

@@ -1,5 +1,5 @@
-//! MAP and UNMAP of one page, straight: what [`crate::memory`] does for rows of pages, in shares and with all that may come in between, for the plain case. None: nothing was
-//! done that may not be done again, and the general way must do it. The tests compare the two.
+//! MAP and UNMAP of one page, straight: what [`crate::memory`] does for rows of pages, in shares and with all that may come in between, for the plain case.
+//! None: nothing was done that may not be done again, and the general way must do it. The tests compare the two.
 
 use crate::arch::{Arch, Frame};
 use crate::memory::WRITABLE_EXECUTABLE;

@@ -474,7 +474,8 @@ fn fifo_threads_keep_the_processor_until_they_give_it() {
     assert_eq!(w.current(), Some(a));
 }
 
-/// What a server does for a client is the client's: also whether its turn ends. `policies`: the client's, the server's, and through how many servers the call goes.
+/// What a server does for a client is the client's: also whether its turn ends. `policies`: the client's, the server's, and through how many servers the call
+/// goes.
 fn turn_while_served(client_policy: u64, server_policy: u64, servers: usize) -> bool {
     let mut w = World::new();
     let dom = w.domain();

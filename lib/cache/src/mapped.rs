@@ -41,7 +41,8 @@ pub trait Objects {
         slots: &[Option<Slot>],
         pages: u64,
     ) -> Result<u64, Refused>;
-    /// It has so many pages from now on. False: for some of its mappings only, and it is to be asked again. (What is refused is refused by [`Objects::change`] as well.)
+    /// It has so many pages from now on. False: for some of its mappings only, and it is to be asked again. (What is refused is refused by [`Objects::change`]
+    /// as well.)
     fn cut(&mut self, _object: Self::Object, _pages: u64) -> bool {
         true
     }
@@ -341,7 +342,8 @@ impl<O: Objects> Mapped<O> {
         }
     }
 
-    /// Before [`Mapped::resize`] makes a file shorter: what is behind its new end leaves all mappings. False: some of them, if it is mapped very often; ask again when others have been served.
+    /// Before [`Mapped::resize`] makes a file shorter: what is behind its new end leaves all mappings. False: some of them, if it is mapped very often; ask
+    /// again when others have been served.
     pub fn cut(&mut self, file: File, pages: u64) -> bool {
         match self.files.get(&file) {
             Some(shown) if pages < shown.pages => self.objects.cut(shown.object, pages),

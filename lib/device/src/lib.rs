@@ -1,4 +1,5 @@
-//! What drivers of devices on the PCI bus share, whatever the device is: memory that the device sees too ([`Memory`]; [`Pieces`] in the machine, [`fake`] in tests), registers ([`registers`]), interrupts ([`listen`]), and how their programs begin and end ([`start`]).
+//! What drivers of devices on the PCI bus share, whatever the device is: memory that the device sees too ([`Memory`]; [`Pieces`] in the machine, [`fake`] in
+//! tests), registers ([`registers`]), interrupts ([`listen`]), and how their programs begin and end ([`start`]).
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
@@ -106,7 +107,8 @@ impl Told {
     }
 }
 
-/// Have the device tell the channel, by interrupts with this badge: by its messages, or by its line if that is what portal `irq` leads to. The portal to acknowledge them by, if it does.
+/// Have the device tell the channel, by interrupts with this badge: by its messages, or by its line if that is what portal `irq` leads to. The portal to
+/// acknowledge them by, if it does.
 pub fn listen(
     bus: &pci::Client<Portal>,
     channel: Receiver,

@@ -34,7 +34,8 @@ impl<D: Debug> Display for Trouble<D> {
     }
 }
 
-/// `find` gives the registers of a device that does nothing any more, whatever it did for a driver before this one; `make` sets it up, with so many pieces of memory (zeroes), and interrupts as it has them of what is `wanted`: they all come to the driver as one, which is acknowledged by the last portal.
+/// `find` gives the registers of a device that does nothing any more, whatever it did for a driver before this one; `make` sets it up, with so many pieces of
+/// memory (zeroes), and interrupts as it has them of what is `wanted`: they all come to the driver as one, which is acknowledged by the last portal.
 pub fn start<R, C, D>(
     pieces: usize,
     wanted: Wanted,

@@ -235,7 +235,8 @@ pub fn change_object(
     }
 }
 
-/// An object that this component made has holes from page `first` on, so many, and `pages` in all. False: that is done for some of those who have it mapped, and is to be asked again.
+/// An object that this component made has holes from page `first` on, so many, and `pages` in all. False: that is done for some of those who have it mapped,
+/// and is to be asked again.
 pub fn hide(object: Portal, first: u64, count: u64, pages: u64) -> Result<bool, Error> {
     let holes = [0; TOLD_PAGES * 8];
     let mut done = 0;

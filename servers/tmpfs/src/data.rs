@@ -157,7 +157,8 @@ pub(crate) fn add_to_objects<M: Memory>(
     }
 }
 
-/// Before pages from `first` on go, so many, and the file has `pages`: whoever has it mapped sees them no more. Of what is mapped very often that takes several requests.
+/// Before pages from `first` on go, so many, and the file has `pages`: whoever has it mapped sees them no more. Of what is mapped very often that takes several
+/// requests.
 #[cold]
 fn hide<M: Memory>(
     file: &File,

@@ -38,7 +38,8 @@ pub trait Memory {
     fn object(&mut self, addresses: &[u8], shared_writable: bool) -> Result<Portal, Error>;
     /// A memory object made before has these pages from page `first` on, and `pages` in all; all mappings follow. False: it is as it was.
     fn change(&mut self, object: Portal, first: u64, addresses: &[u8], pages: u64) -> bool;
-    /// It has so many holes from page `first` on, and `pages` in all. False: for some of its mappings, and it is to be asked again. (What is refused is refused by `change` as well.)
+    /// It has so many holes from page `first` on, and `pages` in all. False: for some of its mappings, and it is to be asked again. (What is refused is refused
+    /// by `change` as well.)
     fn hide(&mut self, object: Portal, first: u64, count: u64, pages: u64) -> bool;
     /// Whether a program has it mapped.
     fn is_mapped(&mut self, object: Portal) -> bool;

@@ -396,8 +396,8 @@ impl<N: Nucleus> Vm<N> {
     fn rest_piece(&mut self) {
         if self.later.heap_rests {
             self.later.heap_rests = self.rest_heap();
-        } else if core::mem::take(&mut self.later.pools_rest) {
-            self.rest_pools();
+        } else if self.later.pools_rest {
+            self.later.pools_rest = self.rest_pools();
         }
     }
 

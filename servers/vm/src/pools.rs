@@ -164,7 +164,8 @@ impl<N: Nucleus> Vm<N> {
     }
 
     /// What nobody uses at the ends of the pools goes back. They keep a quarter more than what is used, so that they do not grow again at once.
-    pub(crate) fn rest_pools(&mut self) {
+    /// A piece at a time, as nobody waits for it; whether there may be more.
+    pub(crate) fn rest_pools(&mut self) -> bool {
         let now = self.nucleus.now();
         let mut left = false;
         for kind in pool::ALL {
@@ -184,15 +185,15 @@ impl<N: Nucleus> Vm<N> {
                 self.pools.frames -= 1;
                 self.grower_pays_less();
             }
-            // One piece at a time: nobody waits for it.
             self.pools.wait = REST;
-            self.later.pools_rest = true;
-            return self.wake_waiting();
+            self.wake_waiting();
+            return true;
         }
         self.pools.wait *= 2;
         // What an object pins that lives long comes back when the next domains end after its own end.
         let again = left && self.pools.wait <= REST_MOST;
         self.pools.rest_at = again.then(|| now + self.pools.wait);
+        false
     }
 
     /// A frame came back: the component that had one given last pays for one less.

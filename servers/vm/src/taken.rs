@@ -1,9 +1,9 @@
-//! Pages of an object that are taken away from all its mappings, or the right to write them: nobody keeps who maps which object, so the regions of all spaces that may show it are looked
-//! through ([`Regions::may_show`]).
+//! Pages of an object that are taken away from all its mappings, or the right to write them: nobody keeps who maps which object, so the regions of all spaces
+//! that may show it are looked through ([`Regions::may_show`]).
 //!
-//! What takes long is done in parts ([`PART`]): the maker is answered EAGAIN and asks again, and others are served in between. Until all is done nothing may come back where it has been
-//! taken away: who touches such a page waits, and new mappings show nothing of the object at once. A fork or a move can bring pages to where the search has been: then it begins anew
-//! ([`ROUNDS`]).
+//! What takes long is done in parts ([`PART`]): the maker is answered EAGAIN and asks again, and others are served in between. Until all is done nothing may
+//! come back where it has been taken away: who touches such a page waits, and new mappings show nothing of the object at once. A fork or a move can bring pages
+//! to where the search has been: then it begins anew ([`ROUNDS`]).
 //!
 //! [`Regions::may_show`]: crate::region::Regions::may_show
 

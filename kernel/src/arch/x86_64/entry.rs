@@ -154,8 +154,8 @@ pub unsafe extern "C" fn general() {
     )
 }
 
-/// The body of [`general`] for entries of one kind, with one core: everything is stored, quick calls are settled, and the function gets the target. At the first label
-/// nothing is stored, at the second the return address is.
+/// The body of [`general`] for entries of one kind, with one core: everything is stored, quick calls are settled, and the function gets the target. At the
+/// first label nothing is stored, at the second the return address is.
 macro_rules! general_kind {
     ($label:literal, $called:literal, $function:path) => {
         naked_asm!(
@@ -397,7 +397,8 @@ pub unsafe extern "C" fn general_stored() {
 /// For portal code that has counted an entry's uses: compile it, and traverse the portal again.
 ///
 /// # Safety
-/// Jumped to by the portal code: gs leads to the thread, whose return address is stored; all registers but rcx, r11 and rsp are the program's, and rsp leads to the thread or an entry.
+/// Jumped to by the portal code: gs leads to the thread, whose return address is stored; all registers but rcx, r11 and rsp are the program's, and rsp leads to
+/// the thread or an entry.
 #[unsafe(naked)]
 pub unsafe extern "C" fn compile_again() {
     naked_asm!(

@@ -1,8 +1,8 @@
-//! The code behind table entries. Of those that lead to a channel it counts the uses: messages are sent by an entry's own code ([`super::templates`]) and by the portable part.
-//! Of those that lead to a semaphore or to the thread itself it does what hands a turn on.
+//! The code behind table entries. Of those that lead to a channel it counts the uses: messages are sent by an entry's own code ([`super::templates`]) and by
+//! the portable part. Of those that lead to a semaphore or to the thread itself it does what hands a turn on.
 //!
-//! This is the code that all entries of a kind share; those that are used much have code of their own, which comes here with what it was not made for. Whatever is not plain goes on in
-//! [`general`] with nothing changed.
+//! This is the code that all entries of a kind share; those that are used much have code of their own, which comes here with what it was not made for. Whatever
+//! is not plain goes on in [`general`] with nothing changed.
 //!
 //! No loop, no backward jump (`./cairn portals` shows and checks it). What the registers are on entry says [`super::entry`].
 

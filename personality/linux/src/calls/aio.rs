@@ -1,8 +1,8 @@
 //! Asynchronous input and output: io_setup(2) and its family.
 //!
-//! A context is a ring of events in the program's memory, as Linux has it there (the C library libaio looks into it), and what the personality knows of it. Reading, writing and
-//! syncing are done by io_submit itself, as Linux does it with files that are cached. What IOCB_CMD_POLL waits for is asked when the program looks for events; while something
-//! is waited for the ring does not have its magic number, so that nobody takes an empty ring for an answer.
+//! A context is a ring of events in the program's memory, as Linux has it there (the C library libaio looks into it), and what the personality knows of it.
+//! Reading, writing and syncing are done by io_submit itself, as Linux does it with files that are cached. What IOCB_CMD_POLL waits for is asked when the
+//! program looks for events; while something is waited for the ring does not have its magic number, so that nobody takes an empty ring for an answer.
 //!
 //! Contexts are the process's own: a child has none, and exec ends them.
 

@@ -2,9 +2,9 @@
 //! the exit value and a line of the log. The nucleus has three ways for a message, which must not differ in anything that a program can see: the test runs the game
 //! once with all of them, once with the code that several cores have for the first (`nucleus.portals=several`) and once with the general one alone (`nucleus.portals=general`).
 //!
-//! Nothing depends on time: all priorities differ, no thread has a quantum, nor has who works for one (a server that has replied goes on beside its client, with the
-//! client's priority, and `vm` handles its page faults then), and the least important thread, which lets go of callers that nobody answers, lets stopped threads go on
-//! and ends the game, runs only when all others wait. Words on the nucleus's command line: `paths.count=N`, `paths.seed=N`.
+//! Nothing depends on time: all priorities differ, no thread has a quantum, nor has who works for one (a server that has replied goes on beside its client,
+//! with the client's priority, and `vm` handles its page faults then), and the least important thread, which lets go of callers that nobody answers, lets
+//! stopped threads go on and ends the game, runs only when all others wait. Words on the nucleus's command line: `paths.count=N`, `paths.seed=N`.
 #![no_std]
 #![no_main]
 
