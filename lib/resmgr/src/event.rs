@@ -184,7 +184,9 @@ impl<S: Server> Manager<S> {
             }
             match outcome {
                 Direct::Done(_) if self.waiting.busy() => {
-                    self.tell(server, transport);
+                    if self.waiting.watches.touched() {
+                        self.tell(server, transport);
+                    }
                     transport.reply_words(received.token, &received.words);
                 }
                 Direct::Done(_) => {
@@ -284,7 +286,9 @@ impl<S: Server> Manager<S> {
                         let deadline = self.waiting.later.deadline;
                         return transport.reply_words_receive(token, deadline, received);
                     }
-                    self.tell(server, transport);
+                    if self.waiting.watches.touched() {
+                        self.tell(server, transport);
+                    }
                     transport.reply_words(token, &received.words);
                 }
                 Direct::Wait(key) => self.waiting.park([key; 2], &parked.request, place),

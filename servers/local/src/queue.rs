@@ -1,6 +1,6 @@
 //! What a socket has to read: its bytes in one ring, cut into segments. A segment is a datagram or packet, or a piece of a stream that came with the same credentials and at most one message's descriptors.
 //!
-//! The lengths of all segments together are what the ring holds.
+//! The lengths of all segments together are what the ring holds. While nothing but bytes of a stream that came with nothing waits, they are only counted ([`Queue::plain`]): they become a segment when anything else is done than to add and take such bytes.
 
 use crate::names::Name;
 use crate::rights::Rights;
@@ -44,6 +44,8 @@ impl Segment {
 pub struct Queue {
     pub ring: Ring,
     pub segments: VecDeque<Segment>,
+    /// Bytes in the ring that are in no segment: where there are any there is no segment, but room for one.
+    plain: usize,
 }
 
 impl Default for Queue {
@@ -51,6 +53,7 @@ impl Default for Queue {
         Queue {
             ring: Ring::new(CAPACITY_MAX),
             segments: VecDeque::new(),
+            plain: 0,
         }
     }
 }
@@ -63,7 +66,7 @@ impl Queue {
 
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.segments.is_empty()
+        self.ring.is_empty() && self.segments.is_empty()
     }
 
     /// Room for so many bytes more of who may have `limit` there. None if no further segment fits.
@@ -72,6 +75,38 @@ impl Queue {
         match self.segments.len() < SEGMENTS {
             true => limit.min(CAPACITY_MAX).saturating_sub(self.bytes()),
             false => 0,
+        }
+    }
+
+    /// The plain bytes, if they are all that waits.
+    #[inline(always)]
+    pub fn plain(&self) -> usize {
+        self.plain
+    }
+
+    /// More plain bytes were put in the ring. False: they must be in a segment ([`Queue::added`]).
+    #[inline(always)]
+    pub fn added_plain(&mut self, length: usize) -> bool {
+        let counted = self.segments.is_empty();
+        if counted {
+            self.plain += length;
+        }
+        counted
+    }
+
+    #[inline(always)]
+    pub fn used_plain(&mut self, length: usize) {
+        self.plain -= length;
+    }
+
+    /// From here on all bytes are in segments.
+    #[inline]
+    pub fn cut(&mut self) {
+        if self.plain != 0 {
+            self.segments.push_back(Segment {
+                length: core::mem::take(&mut self.plain),
+                ..Segment::default()
+            });
         }
     }
 
@@ -102,6 +137,7 @@ impl Queue {
     /// Everything goes; the segments come back, as the descriptors in them are to be closed.
     pub fn clear(&mut self, buffers: &mut Buffers) -> VecDeque<Segment> {
         self.ring.clear(buffers);
+        self.plain = 0;
         core::mem::take(&mut self.segments)
     }
 }

@@ -610,6 +610,7 @@ impl Sockets {
                 _ => ENOTCONN,
             });
         }
+        socket.queue.cut();
         let (queue, is_stream) = (&socket.queue, socket.is_stream());
         let start = match socket.peek_from {
             Some(offset) if peek => stream::start(queue, offset, is_stream),

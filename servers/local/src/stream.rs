@@ -174,7 +174,9 @@ impl Sockets {
         if !self.socket(own)?.has_connections() {
             segment.from = self.socket(own)?.name.clone();
         }
-        let room = self.socket_mut(target)?.queue.segments.try_reserve(1);
+        let queue = &mut self.socket_mut(target)?.queue;
+        queue.cut();
+        let room = queue.segments.try_reserve(1);
         room.map_err(|_| Failure::Errno(ENOBUFS))?;
         if let (Some(extra), true) = (extra.as_mut(), first) {
             segment.rights = self.rights_of(cx, extra)?;
@@ -228,6 +230,19 @@ impl Sockets {
         };
         let plain = socket.is_stream() && socket.is_connected() && socket.error == 0;
         let plain = plain && socket.peek_from.is_none();
+        let waits = socket.queue.plain();
+        if plain && waits != 0 {
+            let length = waits.min(length);
+            if !socket.queue.ring.take_words(words, length) {
+                return Direct::Ordinary;
+            }
+            socket.queue.used_plain(length);
+            later.wake(key(index, ROOM));
+            return Direct::Done(length);
+        }
+        if waits != 0 {
+            return Direct::Ordinary;
+        }
         let Some(first) = socket.queue.segments.front() else {
             return match plain && socket.limits.receive == 0 {
                 true if socket.reads => Direct::Wait(key(index, READABLE)),
@@ -277,10 +292,12 @@ impl Sockets {
         {
             return Direct::Ordinary;
         }
-        peer.queue.added(Segment {
-            length,
-            ..Segment::default()
-        });
+        if !peer.queue.added_plain(length) {
+            peer.queue.added(Segment {
+                length,
+                ..Segment::default()
+            });
+        }
         later.wake(key(of.socket, READABLE));
         Direct::Done(length)
     }
