@@ -8,7 +8,12 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/aio_abi.h>
+#include <linux/filter.h>
 #include <linux/futex.h>
+#include <linux/seccomp.h>
+#include <mqueue.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -19,13 +24,22 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <sys/ipc.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/msg.h>
 #include <sys/prctl.h>
+#include <sys/sem.h>
+#include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -330,15 +344,267 @@ static void epoll_bomb(void) {
     }
 }
 
+/* One more of those who do it, where this one has all that it gets. */
+static void go_on_in_a_child(void) {
+    if (fork() < 0) {
+        rest(10);
+    }
+}
+
+/* Asynchronous reads and writes that never end, in as many contexts as there are. */
+static void aio_bomb(void) {
+    static char block[4096];
+    int ends[2] = {-1, -1};
+    pipe(ends);
+    for (;;) {
+        aio_context_t context = 0;
+        if (syscall(SYS_io_setup, 128, &context) != 0) {
+            go_on_in_a_child();
+            continue;
+        }
+        struct iocb read = {.aio_lio_opcode = IOCB_CMD_PREAD, .aio_fildes = ends[0], .aio_buf = (uintptr_t)block, .aio_nbytes = sizeof block};
+        struct iocb *all[] = {&read};
+        while (syscall(SYS_io_submit, context, 1, all) == 1) {
+        }
+    }
+}
+
+/* Extended attributes, as many and as long as there may be, of files without end. */
+static void attribute_bomb(void) {
+    static char value[60000];
+    for (unsigned i = 0;; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "a-%d-%u", getpid(), i);
+        int fd = open(name, O_WRONLY | O_CREAT, 0600);
+        if (fd < 0) {
+            rest(1);
+            continue;
+        }
+        for (int n = 0; n < 64; n++) {
+            snprintf(name, sizeof name, "user.%d", n);
+            if (fsetxattr(fd, name, value, n % 2 ? sizeof value : 10, 0) != 0) {
+                break;
+            }
+        }
+        close(fd);
+    }
+}
+
+/* Filters of system calls, each as long as one may be, one upon the other. */
+static void filter_bomb(void) {
+    enum { LENGTH = 4096 };
+    static struct sock_filter lines[LENGTH];
+    for (int i = 0; i < LENGTH; i++) {
+        lines[i] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0);
+    }
+    lines[LENGTH - 1] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    struct sock_fprog program = {LENGTH, lines};
+    for (;;) {
+        if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) != 0) {
+            go_on_in_a_child();
+        }
+    }
+}
+
+/* Internet sockets: full datagram queues, connections that nobody accepts, bytes that nobody reads. */
+static void internet_bomb(void) {
+    static char block[32768];
+    struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof name;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0), target = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0);
+    struct sockaddr_in stream = name, datagram = name;
+    bind(listener, (struct sockaddr *)&stream, length);
+    bind(target, (struct sockaddr *)&datagram, length);
+    listen(listener, 4096);
+    getsockname(listener, (struct sockaddr *)&stream, &length);
+    getsockname(target, (struct sockaddr *)&datagram, &length);
+    for (unsigned i = 0;; i++) {
+        int one = socket(AF_INET, (i % 2 ? SOCK_STREAM : SOCK_DGRAM) | SOCK_NONBLOCK, 0);
+        if (one < 0) {
+            go_on_in_a_child();
+            continue;
+        }
+        const struct sockaddr_in *to = i % 2 ? &stream : &datagram;
+        connect(one, (const struct sockaddr *)to, sizeof *to);
+        for (int n = 0; n < 64 && send(one, block, sizeof block, MSG_NOSIGNAL | MSG_DONTWAIT) > 0; n++) {
+        }
+        if (i % 4 == 3) {
+            accept(listener, NULL, NULL);
+        }
+    }
+}
+
+/* Keys of users: long ones, in key rings of their own. */
+static void key_bomb(void) {
+    enum { PROCESS_KEYRING = -2, USER_KEYRING = -4 };
+    static char payload[32000];
+    for (unsigned i = 0;; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "key-%d-%u", getpid(), i);
+        long ring = syscall(SYS_add_key, "keyring", name, NULL, 0, PROCESS_KEYRING);
+        if (syscall(SYS_add_key, "user", name, payload, sizeof payload, ring < 0 ? USER_KEYRING : ring) < 0) {
+            go_on_in_a_child();
+        }
+    }
+}
+
+/* Memory that has a descriptor and no mapping, and counters that nobody reads. */
+static void memfd_bomb(void) {
+    static char block[65536];
+    for (;;) {
+        int memory = syscall(SYS_memfd_create, "bomb", 0);
+        if (memory < 0 || eventfd(1, 0) < 0 || timerfd_create(CLOCK_MONOTONIC, 0) < 0) {
+            go_on_in_a_child();
+            continue;
+        }
+        for (int n = 0; n < 16 && write(memory, block, sizeof block) > 0; n++) {
+        }
+        int timer = timerfd_create(CLOCK_MONOTONIC, 0);
+        struct itimerspec at = {{0, 1}, {0, 1}};
+        timerfd_settime(timer, 0, &at, NULL);
+    }
+}
+
+/* Messages, semaphores and segments of System V, and POSIX queues, none of which ends with its maker. */
+static void queue_bomb(void) {
+    static struct {
+        long type;
+        char text[8192];
+    } message = {1, {0}};
+    for (unsigned i = 0;; i++) {
+        int queue = msgget(IPC_PRIVATE, 0600);
+        while (queue >= 0 && msgsnd(queue, &message, sizeof message.text, IPC_NOWAIT) == 0) {
+        }
+        int set = semget(IPC_PRIVATE, 250, 0600);
+        struct sembuf up = {249, 1, SEM_UNDO};
+        int segment = shmget(IPC_PRIVATE, 1 << 18, 0600);
+        char *at = segment < 0 ? (char *)-1 : shmat(segment, NULL, 0);
+        if (at != (char *)-1) {
+            memset(at, 1, 1 << 18);
+        }
+        char name[64];
+        snprintf(name, sizeof name, "/abuse-%d-%u", getpid(), i);
+        struct mq_attr attributes = {.mq_maxmsg = 10, .mq_msgsize = 8192};
+        mqd_t posix = mq_open(name, O_RDWR | O_CREAT | O_NONBLOCK, 0600, &attributes);
+        while (posix >= 0 && mq_send(posix, message.text, sizeof message.text, 1) == 0) {
+        }
+        if (semop(set, &up, 1) != 0 && queue < 0 && posix < 0) {
+            go_on_in_a_child();
+        }
+    }
+}
+
+/* What those have left goes with who made it, or by hand. */
+static void remove_queues(void) {
+    struct seminfo numbers;
+    struct msginfo queues;
+    struct shm_info segments;
+    struct msqid_ds queue;
+    struct semid_ds set;
+    struct shmid_ds segment;
+    for (int i = msgctl(0, MSG_INFO, (struct msqid_ds *)&queues); i >= 0; i--) {
+        int id = msgctl(i, MSG_STAT, &queue);
+        if (id >= 0 && queue.msg_perm.cuid == BOMBER) {
+            msgctl(id, IPC_RMID, NULL);
+        }
+    }
+    for (int i = semctl(0, 0, SEM_INFO, &numbers); i >= 0; i--) {
+        int id = semctl(i, 0, SEM_STAT, &set);
+        if (id >= 0 && set.sem_perm.cuid == BOMBER) {
+            semctl(id, 0, IPC_RMID);
+        }
+    }
+    for (int i = shmctl(0, SHM_INFO, (struct shmid_ds *)&segments); i >= 0; i--) {
+        int id = shmctl(i, SHM_STAT, &segment);
+        if (id >= 0 && segment.shm_perm.cuid == BOMBER) {
+            shmctl(id, IPC_RMID, NULL);
+        }
+    }
+    DIR *names = opendir("/dev/mqueue");
+    for (struct dirent *entry; names != NULL && (entry = readdir(names)) != NULL;) {
+        char name[300];
+        snprintf(name, sizeof name, "/%s", entry->d_name);
+        if (strncmp(name, "/abuse-", 7) == 0) {
+            mq_unlink(name);
+        }
+    }
+    if (names != NULL) {
+        closedir(names);
+    }
+}
+
+/* Name spaces, each with file systems in memory mounted one upon the other, full of files. */
+static void space_bomb(void) {
+    static char block[65536];
+    for (;;) {
+        if (unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS) != 0) {
+            rest(1);
+        }
+        for (int n = 0; n < 16; n++) {
+            if (mount("tmpfs", "/mnt", "tmpfs", 0, "") != 0) {
+                break;
+            }
+            int fd = open("/mnt/full", O_WRONLY | O_CREAT, 0600);
+            for (int i = 0; i < 16 && write(fd, block, sizeof block) > 0; i++) {
+            }
+            close(fd);
+            mount("/mnt", "/tmp", NULL, MS_BIND, NULL);
+        }
+        go_on_in_a_child();
+    }
+}
+
+/* Terminals, full of what nobody reads. */
+static void terminal_bomb(void) {
+    static char block[4096];
+    for (;;) {
+        char name[64];
+        int master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_NONBLOCK);
+        if (master < 0 || unlockpt(master) != 0 || ptsname_r(master, name, sizeof name) != 0) {
+            go_on_in_a_child();
+            continue;
+        }
+        int slave = open(name, O_RDWR | O_NOCTTY | O_NONBLOCK);
+        while (write(slave, block, sizeof block) > 0) {
+        }
+        while (write(master, block, sizeof block) > 0) {
+        }
+    }
+}
+
+/* Watched files, and what happens to them is heard by nobody. */
+static void watch_bomb(void) {
+    char name[64];
+    snprintf(name, sizeof name, "w-%d", getpid());
+    for (;;) {
+        int set = inotify_init1(IN_NONBLOCK);
+        if (set < 0) {
+            go_on_in_a_child();
+            continue;
+        }
+        for (int i = 0; i < 64; i++) {
+            char one[80];
+            snprintf(one, sizeof one, "%s-%d", name, i);
+            int fd = open(one, O_WRONLY | O_CREAT, 0600);
+            inotify_add_watch(set, one, IN_ALL_EVENTS);
+            inotify_add_watch(set, ".", IN_ALL_EVENTS);
+            write(fd, "x", 1);
+            close(fd);
+        }
+    }
+}
+
 static const struct {
     const char *name;
     void (*bomb)(void);
 } bombs[] = {
-    {"argument", argument_bomb}, {"depth", depth_bomb},   {"descriptor", descriptor_bomb}, {"epoll", epoll_bomb},
-    {"file", file_bomb},         {"fork", fork_bomb},     {"futex", futex_bomb},           {"link", link_bomb},
-    {"lock", lock_bomb},         {"mapping", mapping_bomb}, {"memory", memory_bomb},       {"pipe", pipe_bomb},
-    {"shared", shared_bomb},     {"signal", signal_bomb}, {"socket", socket_bomb},         {"thread", thread_bomb},
-    {"timer", timer_bomb},
+    {"aio", aio_bomb},         {"argument", argument_bomb}, {"attribute", attribute_bomb}, {"depth", depth_bomb},       {"descriptor", descriptor_bomb},
+    {"epoll", epoll_bomb},     {"file", file_bomb},         {"filter", filter_bomb},       {"fork", fork_bomb},         {"futex", futex_bomb},
+    {"internet", internet_bomb}, {"key", key_bomb},         {"link", link_bomb},           {"lock", lock_bomb},         {"mapping", mapping_bomb},
+    {"memfd", memfd_bomb},     {"memory", memory_bomb},     {"pipe", pipe_bomb},           {"queue", queue_bomb},       {"shared", shared_bomb},
+    {"signal", signal_bomb},   {"socket", socket_bomb},     {"space", space_bomb},         {"terminal", terminal_bomb}, {"thread", thread_bomb},
+    {"timer", timer_bomb},     {"watch", watch_bomb},
 };
 
 /* What is wrong goes to the parent by a pipe, so that nothing is lost when memory is short. */
@@ -362,7 +628,70 @@ static int must(const char *what, int result) {
     return result;
 }
 
-/* A round of user 0's work: a file, a pipe, now and then a process. */
+/* One thing of each server that a bomb is for. */
+static void work_with_servers(unsigned round) {
+    char back[16] = {0};
+    int ends[2] = {-1, -1};
+    must("socketpair", socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
+    must("write to socket", write(ends[0], "local", 5));
+    must("read from socket", read(ends[1], back, sizeof back));
+    struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof name;
+    int here = must("datagram socket", socket(AF_INET, SOCK_DGRAM, 0));
+    struct timeval patience = {PATIENCE_MS / 1000, 0};
+    setsockopt(here, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    must("bind", bind(here, (struct sockaddr *)&name, length));
+    must("getsockname", getsockname(here, (struct sockaddr *)&name, &length));
+    must("sendto", sendto(here, "internet", 8, 0, (struct sockaddr *)&name, length));
+    must("recv", recv(here, back, sizeof back, 0));
+    int set = must("epoll_create", epoll_create1(0)), counter = must("eventfd", eventfd(1, 0));
+    struct epoll_event event = {.events = EPOLLIN};
+    must("epoll_ctl", epoll_ctl(set, EPOLL_CTL_ADD, counter, &event));
+    must("epoll_wait", epoll_wait(set, &event, 1, -1));
+    int files[] = {ends[0], ends[1], here, set, counter};
+    for (unsigned i = 0; i < sizeof files / sizeof files[0]; i++) {
+        close(files[i]);
+    }
+    switch (round % 8) {
+    case 0: {
+        int queue = must("msgget", msgget(IPC_PRIVATE, 0600));
+        struct {
+            long type;
+            char text[8];
+        } message = {1, "message"};
+        must("msgsnd", msgsnd(queue, &message, sizeof message.text, 0));
+        must("msgctl", msgctl(queue, IPC_RMID, NULL));
+        break;
+    }
+    case 2: {
+        int watches = must("inotify_init", inotify_init1(0));
+        must("inotify_add_watch", inotify_add_watch(watches, "/run", IN_CREATE));
+        close(watches);
+        break;
+    }
+    case 4: {
+        char slave[64];
+        int master = must("ptmx", open("/dev/ptmx", O_RDWR | O_NOCTTY));
+        must("unlockpt", unlockpt(master));
+        if (ptsname_r(master, slave, sizeof slave) == 0) {
+            close(must("terminal", open(slave, O_RDWR | O_NOCTTY)));
+        }
+        close(master);
+        break;
+    }
+    case 6: {
+        enum { PROCESS_KEYRING = -2, UNLINK = 9 };
+        long key = must("add_key", syscall(SYS_add_key, "user", "abuse", "x", 1, PROCESS_KEYRING));
+        must("keyctl", syscall(SYS_keyctl, UNLINK, key, PROCESS_KEYRING));
+        int memory = must("memfd_create", syscall(SYS_memfd_create, "abuse", 0));
+        must("write to memory", write(memory, back, sizeof back));
+        close(memory);
+        break;
+    }
+    }
+}
+
+/* A round of user 0's work: a file, a pipe, something of each server, now and then a process. */
 static void work(unsigned round) {
     char name[64], text[64], back[64];
     snprintf(name, sizeof name, "/run/abuse-%d", getpid());
@@ -388,6 +717,7 @@ static void work(unsigned round) {
         memset(page, 1, 16384);
         munmap(page, 16384);
     }
+    work_with_servers(round);
     if (round % 16 == 0) {
         pid_t child = must("fork", fork());
         if (child == 0) {
@@ -577,7 +907,10 @@ int main(int count, char **arguments) {
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     mkdir(folder, 0777);
     chmod(folder, 01777);
-    work(0);
+    /* Servers keep a little of what their first clients needed. */
+    for (unsigned round = 0; round < 32; round++) {
+        work(round);
+    }
     long before = free_kib();
 
     pid_t innocent = fork();
@@ -619,6 +952,7 @@ int main(int count, char **arguments) {
     wrong |= its != 0;
     kill_bombs();
     clean_up();
+    remove_queues();
     long after = 0;
     for (int i = 0; i < 100; i++) {
         after = free_kib();
