@@ -57,8 +57,10 @@ pub fn rt_sigaction(f: &mut Frame) -> Result<u64> {
             restorer,
             mask: mask & !rules::UNBLOCKABLE,
         };
-        state.actions.set(signal, action);
-        news = rules::matters(&before, &action);
+        if action != before {
+            state.actions.set(signal, action);
+            news = rules::matters(&before, &action);
+        }
         if rules::disposition(signal, &action) == rules::Disposition::Ignore {
             state.queue.forget(bit(signal));
             process.pending.store(state.queue.bits(), Ordering::Relaxed);
