@@ -221,6 +221,18 @@ static void ends(int file) {
     tell("nothing there", write(file, end, 100));
     tell("random bytes", syscall(SYS_getrandom, end - 5, 300, 0));
     tell("no random bytes", syscall(SYS_getrandom, end, 300, 0));
+    if (fork() == 0) {
+        /* Where there is no /dev. */
+        tell("an empty root", mkdir("/tmp/empty-root", 0700) | chroot("/tmp/empty-root") | chdir("/"));
+        tell("no device", open("/dev/urandom", O_RDONLY));
+        tell("few random bytes", syscall(SYS_getrandom, end - 32, 20, 0));
+        tell("more of them", syscall(SYS_getrandom, end - 99, 99, 0));
+        tell("up to the end", syscall(SYS_getrandom, end - 40, 50, 0));
+        fflush(stdout);
+        _exit(0);
+    }
+    wait(NULL);
+    rmdir("/tmp/empty-root");
 }
 
 /* Lengths that are none once they are whole pages, and flags of mmap(2) that want an answer. */

@@ -92,7 +92,7 @@ impl<S: System> Manager<S> {
         let words = &message.words;
         let has = |roles: u64| message.badge & roles != 0;
         match words[0] {
-            FORK..=SPACE_TURN | TRACE..=CORE => {}
+            FORK..=SPACE_TURN | TRACE..=RANDOM => {}
             IDS_OF..=SIGNAL_OWNER | CGROUP_MAKE..=KEYS_SET => return self.outside(message),
             _ if message.badge == BADGE_BACKGROUND => return Ok(self.background()),
             _ if message.badge == BADGE_FORKS => return Ok(self.errand(message)),
@@ -198,6 +198,10 @@ impl<S: System> Manager<S> {
             TRACE_VFORK => self.trace_vfork(message, slot),
             TRACE_MEMORY => self.trace_memory(message, slot),
             CORE => self.core(message, slot),
+            RANDOM => {
+                let [[a, b], [c, d]] = [self.seed(), self.seed()];
+                Ok(Outcome::words(&[0, a, b, c, d]))
+            }
             _ => Err(ENOSYS),
         }
     }

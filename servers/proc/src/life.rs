@@ -319,7 +319,7 @@ impl<S: System> Manager<S> {
         ]))
     }
 
-    /// 16 random bytes for a program that begins (AT_RANDOM), as words.
+    /// 16 random bytes as words, for a program that begins (AT_RANDOM) or asks.
     pub(crate) fn seed(&mut self) -> [u64; 2] {
         let seed = u128::from_le_bytes(self.seeds.take(|| self.system.entropy()));
         [seed as u64, (seed >> 64) as u64]

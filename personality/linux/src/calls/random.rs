@@ -1,4 +1,4 @@
-//! Random bytes: from the processor where it has RDRAND, else from the manager of /dev/urandom.
+//! Random bytes: from the processor where it has RDRAND, else a few from `proc` and many from the manager of /dev/urandom. Where a program sees no /dev, `proc` gives all.
 
 use super::open::open_file;
 use crate::errno::{Result, EFAULT, EINVAL};
@@ -6,7 +6,12 @@ use crate::machine::area::{self, Frame};
 use crate::machine::request::Request;
 use crate::machine::user;
 use crate::path::AT_FDCWD;
+use cairn_abi::layout::linux_slot;
 use cairn_idl::fs::{self, o};
+use cairn_idl::proc;
+
+/// Bytes that `proc` gives at a time.
+const FROM_PROC: usize = 32;
 
 /// Fill from RDRAND. False if the processor has none, or none to give.
 fn from_processor(into: &mut [u8]) -> bool {
@@ -27,7 +32,18 @@ fn fill(into: &mut [u8]) -> Result<()> {
     if from_processor(into) {
         return Ok(());
     }
-    let file = open_file(AT_FDCWD, b"/dev/urandom", o::RDONLY, 0)?;
+    let file = match into.len() {
+        0..=FROM_PROC => None,
+        _ => open_file(AT_FDCWD, b"/dev/urandom", o::RDONLY, 0).ok(),
+    };
+    let Some(file) = file else {
+        for part in into.chunks_mut(FROM_PROC) {
+            let said = Request::new(&[proc::RANDOM]).call(linux_slot::PROC)?;
+            let bytes = [said[1], said[2], said[3], said[4]].map(u64::to_le_bytes);
+            part.copy_from_slice(&bytes.as_flattened()[..part.len()]);
+        }
+        return Ok(());
+    };
     let mut done = 0;
     while done < into.len() {
         let words = [fs::READ, fs::POSITION, 0];

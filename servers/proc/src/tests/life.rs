@@ -301,14 +301,20 @@ fn programs_begin_with_different_random_bytes() {
     let mut w = World::new();
     let pid = w.fork(1);
     let mut seen = std::collections::HashSet::new();
-    let mut seed = |w: &mut World| {
+    let seed = |w: &mut World, seen: &mut std::collections::HashSet<(u64, u64)>| {
         let [_, _, _, low, high, ..] = w.call_with(pid, b"/x", &[EXEC, 2]).words();
         assert!(low != 0 && high != 0 && seen.insert((low, high)));
-        (low, high)
     };
-    (0..100).for_each(|_| {
-        seed(&mut w);
-    });
+    (0..100).for_each(|_| seed(&mut w, &mut seen));
+    // The same for who asks, which a component does not.
+    for _ in 0..100 {
+        let [result, bytes @ .., _, _, _] = w.call(pid, &[RANDOM]).words();
+        assert_eq!(result, 0);
+        assert!(bytes.iter().all(|word| *word != 0));
+        assert!(seen.insert((bytes[0], bytes[1])) && seen.insert((bytes[2], bytes[3])));
+    }
+    let every = role::INSPECT | role::GROUPS | role::START;
+    assert!(w.component(every, b"", &[RANDOM]).result() < 0);
     // What devfs was written counts, and nobody but its kind may say it.
     let mut other = World::new();
     assert_eq!(other.fork(1), pid);
@@ -325,9 +331,7 @@ fn programs_begin_with_different_random_bytes() {
             .result(),
         0
     );
-    (0..100).for_each(|_| {
-        seed(&mut other);
-    });
+    (0..100).for_each(|_| seed(&mut other, &mut seen));
     check(&w);
 }
 
