@@ -72,8 +72,6 @@ const CAMPAIGN: u64 = 10_000_000;
 /// How late the other user's round may be: by the clock, where the host may do something else, and in guest time, where nothing may stand longer.
 const PATIENCE: Duration = Duration::from_secs(20);
 const PATIENCE_COUNTED: Duration = Duration::from_millis(10);
-/// In millions of messages `vm` has been seen to go on for 23 ms with a request whose caller ended.
-const PATIENCE_CAMPAIGN: Duration = Duration::from_millis(30);
 /// The machine in which instructions are counted.
 const COUNTED: Kind = Kind {
     memory: "256M",
@@ -141,7 +139,6 @@ fn sender(kind: &Kind, count: u64, time: &Time) -> Job {
     let seed = u64::from(kind.smp) << 32 | kind.memory.len() as u64;
     let (seed, patience, suffix) = match time {
         Time::Clock => (seed, PATIENCE, ""),
-        _ if count > SENT => (!seed, PATIENCE_CAMPAIGN, "+counted"),
         _ => (!seed, PATIENCE_COUNTED, "+counted"),
     };
     let numbers = [seed, count, SENDERS.into(), patience.as_micros() as u64];
