@@ -25,8 +25,10 @@ pub const NATIVE_COUNTS: u64 = NATIVE_STACK_TOP - 16;
 pub const COUNTS_MESSAGES: u64 = u64::from_le_bytes(*b"messages");
 /// Bytes above the first frame of that stack.
 pub const NATIVE_STACK_HEAD: u64 = 64;
-/// Default size of that stack.
+/// Size of that stack, whose pages come when they are touched.
 pub const NATIVE_STACK_SIZE: u64 = 256 * 1024;
+/// Its size in `init` and `vm`, which have all its pages from the start.
+pub const EAGER_STACK_SIZE: u64 = 64 * 1024;
 /// The boot archive in `init` (read-only) and in the server that fills the root from it (read-write).
 pub const ARCHIVE: u64 = 0x6000_0000_0000;
 

@@ -10,7 +10,7 @@ pub struct FrameRange {
 
 /// Registers of `init` at its first instruction: rdi = length of the boot archive (mapped read-only at [`crate::layout::ARCHIVE`]),
 /// rsi = first frame of the archive, rdx = length of the command line, which is at [`COMMAND_LINE`]. `init` runs on a stack of
-/// [`crate::layout::NATIVE_STACK_SIZE`] that ends at [`crate::layout::NATIVE_STACK_TOP`]; all of it is mapped.
+/// [`crate::layout::EAGER_STACK_SIZE`] that ends at [`crate::layout::NATIVE_STACK_TOP`]; all of it is mapped.
 pub const COMMAND_LINE: u64 = crate::layout::STARTUP;
 
 /// Nucleus counters ([`crate::service::current::COUNTERS`]), since boot.

@@ -20,11 +20,11 @@ use cairn_rt::{log, Portal, Receiver};
 
 const MEMORY: Portal = Portal(init_slot::MEMORY);
 const MACHINE: Portal = Portal(init_slot::MACHINE);
-/// Frames that `vm` gets for its own page tables and portal table; more it gives itself.
-const VM_TABLES: u64 = 64;
+/// Frames that `vm` gets for its own page tables and portal table: what its image, its stack and what is told it take. More it gives itself.
+const VM_TABLES: u64 = 20;
 /// Stack of `vm`, mapped whole.
-const VM_STACK_PAGES: u64 = 16;
-/// Frames given to each object pool so that channels and `vm` can be made, and how many components they suffice for.
+const VM_STACK_PAGES: u64 = layout::EAGER_STACK_SIZE / PAGE;
+/// Frames given to the pools of channels and portals, so that all components' can be made before there is `vm`, and how many components they suffice for.
 const FIRST_OBJECTS: u64 = 2;
 const COMPONENTS_OF_A_FRAME: u64 = 6;
 /// Channels beside those of components, with room for some more: `init`'s own.
@@ -116,7 +116,7 @@ impl Components {
         let count = manifest.components.len() as u64;
         let frames = (count + OWN_CHANNELS).div_ceil(COMPONENTS_OF_A_FRAME);
         let frames = frames.max(FIRST_OBJECTS);
-        for kind in pool::ALL {
+        for kind in [pool::CHANNEL, pool::PORTAL] {
             let first = boot.take(frames).ok_or("no memory")?;
             fault(
                 "object memory",

@@ -1,4 +1,5 @@
-//! The end of boot: what only boot needs of the image (`.init.text` and `.init.rodata`, see `kernel.ld`) is memory like any other from then on, and the first thread runs.
+//! The end of boot: what only boot needs of the image (`.init.text` and `.init.rodata`, see `kernel.ld`), and the stacks of processors that are not there, are memory like any other from then on, and the
+//! first thread runs.
 //!
 //! No processor may be in that text any more, and none may remember a translation for it: all come here first, and go on only when it is gone.
 
@@ -18,17 +19,21 @@ use core::sync::atomic::{
 static HERE: AtomicUsize = AtomicUsize::new(0);
 static GO: AtomicBool = AtomicBool::new(false);
 
-/// Give up `init` when the `others` are here, let them go, and run the first thread.
+/// Give up `ranges` when the `others` are here, let them go, and run the first thread.
 ///
 /// # Safety
-/// Once, by the first processor, when the nucleus is installed and everything loaded. `init` is boot's part of the image; nothing of it is used after the call.
+/// Once, by the first processor, when the nucleus is installed and everything loaded. `ranges` are parts of the image of which nothing is used after the call.
 #[inline(never)]
-pub unsafe fn end(kernel: &mut Kernel<Machine>, others: usize, init: Frames) -> ! {
+pub unsafe fn end(kernel: &mut Kernel<Machine>, others: usize, ranges: [Frames; 2]) -> ! {
     while HERE.load(Acquire) < others {
         core::hint::spin_loop();
     }
     // SAFETY: by the contract, and the others are here.
-    unsafe { tables::give_up(kernel.arch.template_root(), init) };
+    unsafe {
+        for frames in ranges {
+            tables::give_up(kernel.arch.template_root(), frames);
+        }
+    }
     cpu::forget_everything();
     GO.store(true, Release);
     let resume = kernel.resume();

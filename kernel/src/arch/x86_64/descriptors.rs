@@ -1,6 +1,8 @@
 //! Segments, the task state (stacks), the interrupt table, and the per-processor data that GS leads to.
 
+use super::memory::IMAGE_BASE;
 use super::{cpu, Machine};
+use crate::boot::memory::Frames;
 use crate::cores::MOST;
 use crate::domain::Domain;
 use cairn_abi::state::Registers;
@@ -193,15 +195,26 @@ pub fn guard_pages() -> impl Iterator<Item = u64> {
         .flat_map(|stacks| stacks.starts().map(|(start, _)| start))
 }
 
+/// The frames of the stacks of this core and of all after it.
+pub fn stacks_from(core: usize) -> Frames {
+    let stacks = STACKS[core..].as_ptr_range();
+    let physical = |end: *const Single<Stacks>| end.addr() as u64 - IMAGE_BASE;
+    Frames::inside(physical(stacks.start), physical(stacks.end))
+}
+
 /// True if the word at this address, a multiple of its size, is on a stack of the nucleus, and not in a page below one (for backtraces).
 pub fn on_stack(address: u64) -> bool {
     let at = (address as usize).wrapping_sub(STACKS.as_ptr() as usize);
+    // Of a core that is not there the stacks are gone.
+    let core = PER_CPU.get(at / core::mem::size_of::<Stacks>());
+    // SAFETY: written before the core could use its stacks, or not at all.
+    let is_there = core.is_some_and(|core| unsafe { !(*core.get()).own.is_null() });
     let of_own = at % core::mem::size_of::<Stacks>();
     let of_stack = match of_own.checked_sub(NUCLEUS_STACK_OFFSET) {
         None => of_own,
         Some(behind) => behind % core::mem::size_of::<Stack<TRAP_STACK_SIZE>>(),
     };
-    at < core::mem::size_of_val(&STACKS) && of_stack >= 4096
+    is_there && of_stack >= 4096
 }
 
 /// The interrupt table, which all processors share. `stubs` has the vectors' entry stubs, `others` vectors that have entries of their own; the rest does not happen. To be called once, before [`init`].

@@ -320,7 +320,11 @@ fn run(
         // SAFETY: one processor runs.
         unsafe { stretch::begin() };
     }
-    let init = Image::new().init(logs_code || measures);
+    // What nobody uses any more when boot is over: boot's own, and the stacks of processors that are not there.
+    let later = [
+        Image::new().init(logs_code || measures),
+        descriptors::stacks_from(cores),
+    ];
 
     let length = info.archive.map_or(0, |range| range.end - range.start) as usize;
     let start = frame_pointer(archive.first);
@@ -340,11 +344,11 @@ fn run(
         info.command_line,
         usable.ranges(),
         free,
-        init,
+        later,
         system_frame,
     ) {
         fail(Line::new().text("no first domain: ").text(error.text()));
     }
     // SAFETY: the nucleus is installed and everything is loaded; nothing of boot is used from here on.
-    unsafe { boot_end::end(kernel, cores - 1, init) }
+    unsafe { boot_end::end(kernel, cores - 1, later) }
 }
