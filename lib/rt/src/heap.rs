@@ -1,5 +1,5 @@
 //! The heap. Components have a [`PageHeap`] over one range of addresses from `vm`, which gives back what is free; `vm` has one over a range and frames of its own ([`set_frames`]). The others have the
-//! crate `talc`, at first over an arena in the program's own image, and keep what they got: `init`, which cannot ask `vm` and says [`set_grow`], and components to which the manifest gives so little
+//! crate `talc`, and keep what they got: `init`, which cannot ask `vm` and says [`set_grow`], and components to which the manifest gives so little
 //! memory that there is no room for the range.
 //!
 //! An allocation that fails returns null, so whoever uses `try_reserve` is told. Objects of up to a page are made from `vm`'s reserve where nothing else is left; a server that has to
@@ -14,8 +14,6 @@ use core::ptr::{null_mut, NonNull};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use talc::{OomHandler, Span, Talc, Talck};
 
-/// Bytes of the arena in the image.
-const ARENA: usize = 64 * 1024;
 /// The least that `talc` asks for at a time.
 const STEP: usize = 256 * 1024;
 /// The heap's addresses suffice for so many times the machine's memory: runs without frames keep theirs.
@@ -53,19 +51,10 @@ pub fn set_grow(grow: Grow) {
     GROW.store(grow as usize, Ordering::Relaxed);
 }
 
-struct More {
-    arena_used: bool,
-}
+struct More;
 
 impl OomHandler for More {
     fn handle_oom(talc: &mut Talc<Self>, layout: Layout) -> Result<(), ()> {
-        if !talc.oom_handler.arena_used {
-            talc.oom_handler.arena_used = true;
-            let arena = core::ptr::addr_of_mut!(ARENA_BYTES).cast::<u8>();
-            // SAFETY: the arena is used for nothing else, and only once.
-            unsafe { talc.claim(Span::from_base_size(arena, ARENA))? };
-            return Ok(());
-        }
         let wanted = layout.size().checked_add(layout.align() + 4096).ok_or(())?;
         // SAFETY: only `set_grow` stores here, and it stores a `Grow`; and `talc` is used only if it did.
         let grow = unsafe { core::mem::transmute::<usize, Grow>(GROW.load(Ordering::Relaxed)) };
@@ -75,8 +64,6 @@ impl OomHandler for More {
         Ok(())
     }
 }
-
-static mut ARENA_BYTES: [u8; ARENA] = [0; ARENA];
 
 /// `vm`, or what it has set aside for itself.
 struct FromVm;
@@ -123,7 +110,7 @@ struct Heap {
 #[global_allocator]
 static HEAP: Heap = Heap {
     pages: spin::Mutex::new(PageHeap::new(FromVm)),
-    talc: Talc::new(More { arena_used: false }).lock(),
+    talc: Talc::new(More).lock(),
 };
 
 /// At least so many bytes for `talc`.

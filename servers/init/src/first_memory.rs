@@ -21,9 +21,9 @@ pub struct Boot {
 }
 
 const MEMORY: Portal = Portal(init_slot::MEMORY);
-/// init's heap beyond rt's arena.
+/// init's heap.
 const HEAP: u64 = layout::NATIVE_HEAP;
-const HEAP_SIZE: u64 = 96 * 1024;
+const HEAP_SIZE: u64 = 160 * 1024;
 /// And for each byte of the manifest: its reader takes some 35, and what it leaves stays.
 const FOR_MANIFEST: u64 = 40;
 /// Bytes that the prepared piece has, until somebody takes it: more with a large manifest, and with a large archive, the addresses of whose pages stand in one list.
