@@ -5,7 +5,7 @@ use crate::dirent::Dirents;
 use crate::frames::{changed, changes, tell};
 use crate::handle::{Entry, Handle, Handles, LOST};
 use crate::lock::{end_of, Owner, Record, Refused};
-use crate::manager::Core;
+use crate::manager::{have_room, Core, RECORDS};
 use crate::notice::what;
 use crate::permission;
 use crate::server::{Access, Answer, Change, Server};
@@ -331,6 +331,7 @@ impl<S: Server> Core<S> {
         if entry.handle.kind & kind::DIRECTORY == 0 {
             return fail(ENOTDIR);
         }
+        have_room(&mut self.records, RECORDS)?;
         let before = entry.position;
         let before = entry.begin(cx.request.token, cx.repeated, before);
         let room = cx.request.in_len.min(self.records.len());

@@ -33,7 +33,7 @@ use cairn_rt::channel::Reply;
 use cairn_rt::{Portal, Received};
 
 /// Most bytes of directory records in one answer.
-const RECORDS: usize = 32 * 1024;
+pub(crate) const RECORDS: usize = 32 * 1024;
 
 /// A manager: all open files, waiting requests and buffers of one server.
 pub struct Manager<S: Server> {
@@ -69,13 +69,32 @@ pub(crate) struct Core<S: Server> {
     pub notices: Notices<S::Node>,
     pub cache: Cache<S::Node>,
     pub first: Names,
+    /// Empty until an operation has two paths.
     pub second: Names,
     /// Target of a symbolic link, or the path of a node.
     pub text: Box<[u8]>,
+    /// Empty until somebody reads a directory.
     pub records: Box<[u8]>,
     /// Value or names of extended attributes.
     pub value: Vec<u8>,
     pub structure: [u8; STAT_SIZE],
+}
+
+/// A buffer of zeroes that not every server needs, from its first use on. ENOMEM: there is no memory for it.
+#[inline]
+pub(crate) fn have_room(buffer: &mut Box<[u8]>, length: usize) -> Answer<()> {
+    if buffer.is_empty() {
+        *buffer = zeroes(length).ok_or(Failure::Errno(ENOMEM))?;
+    }
+    Ok(())
+}
+
+#[cold]
+fn zeroes(length: usize) -> Option<Box<[u8]>> {
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(length).ok()?;
+    bytes.resize(length, 0);
+    Some(bytes.into_boxed_slice())
 }
 
 /// Another manager is mounted on a node.
@@ -105,9 +124,9 @@ impl<S: Server> Manager<S> {
                 notices: Notices::default(),
                 cache: Cache::new(S::STABLE_NAMES),
                 first: Names::new(),
-                second: Names::new(),
+                second: Names::later(),
                 text: vec![0; fs::PATH_MAX].into_boxed_slice(),
-                records: vec![0; RECORDS].into_boxed_slice(),
+                records: Box::default(),
                 value: Vec::new(),
                 structure: [0; STAT_SIZE],
             },

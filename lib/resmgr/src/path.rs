@@ -2,7 +2,7 @@
 
 use crate::cache::{self, Cache, Key, Known};
 use crate::context::{inline_path, path_words, Context, Failure};
-use crate::manager::Mount;
+use crate::manager::{have_room, Mount};
 use crate::permission::{self, EXECUTE};
 use crate::private::{down, up, PrivateMount};
 use crate::server::{Access, Answer, Server};
@@ -31,10 +31,21 @@ fn zero_bytes(word: u64) -> u64 {
     word.wrapping_sub(0x0101_0101_0101_0101) & !word & 0x8080_8080_8080_8080
 }
 
+/// Bytes of [`Names::text`].
+const TEXT: usize = START + ROOM + SLACK;
+
 impl Names {
     pub fn new() -> Names {
         Names {
-            text: vec![0; START + ROOM + SLACK].into_boxed_slice(),
+            text: vec![0; TEXT].into_boxed_slice(),
+            ..Names::later()
+        }
+    }
+
+    /// The same without memory, for the second path of [`Names::fetch_two`].
+    pub fn later() -> Names {
+        Names {
+            text: Box::default(),
             at: START,
             end: START,
             own: true,
@@ -77,6 +88,7 @@ impl Names {
         if length >= ROOM {
             return Err(Failure::Errno(ENAMETOOLONG));
         }
+        have_room(&mut second.text, TEXT)?;
         self.fetch_any(cx, length)?;
         let left = &self.text[self.at..self.end];
         let split = left
