@@ -1,4 +1,5 @@
-//! Putting `init` together: its data, stack and command line in fresh frames, its text and constants and the boot archive where they lie, then all other memory to the memory manager.
+//! Putting `init` together: its data, stack and command line in fresh frames, its text and constants and the boot archive where they lie, then
+//! all other memory to the memory manager.
 //! Nothing in the archive is trusted to be well formed.
 
 use super::memory::{Frames, FreeMemory};
@@ -138,7 +139,8 @@ fn pages_of(segment: &Segment) -> u32 {
     u32::try_from(end - start).unwrap_or(u32::MAX)
 }
 
-/// The first frame of a segment that can be shown where it lies in the archive: whole pages that nobody writes. (Of its first and its last page that may show what lies beside it.)
+/// The first frame of a segment that can be shown where it lies in the archive: whole pages that nobody writes. (Its first and its last page
+/// may show what lies beside it there.)
 fn in_place(archive: &Archive, file: &[u8], segment: &Segment) -> Option<Frame> {
     let file_at = file
         .as_ptr()

@@ -1,5 +1,5 @@
-//! The end of boot: what only boot needs of the image (`.init.text` and `.init.rodata`, see `kernel.ld`), and the stacks of processors that are not there, are memory like any other from then on, and the
-//! first thread runs.
+//! The end of boot: what only boot needs of the image (`.init.text` and `.init.rodata`, see `kernel.ld`), and the stacks of processors that are
+//! not there, are memory like any other from then on, and the first thread runs.
 //!
 //! No processor may be in that text any more, and none may remember a translation for it: all come here first, and go on only when it is gone.
 
