@@ -185,15 +185,30 @@ impl<A: Arch> Kernel<A> {
             self.part_address(caller, true),
             self.part_address(caller, false),
         ];
-        if self.threads[t].registers.rsi == receive::RESUME {
-            self.threads[caller].server = Some(t);
-            let server = &mut self.threads[t];
-            server.client = Some(caller);
-            server.behalf = u8::MAX;
-            self.refresh(t);
+        if self.threads[t].registers.rsi == receive::RESUME
+            && self.threads[t].client != Some(caller)
+        {
+            self.resume_for(t, caller);
         }
         self.answers(t, &told);
         Ok(())
+    }
+
+    /// `t` works for `caller` from now on: whom it worked for is put off, and who worked for that caller does so no longer.
+    #[inline(never)]
+    fn resume_for(&mut self, t: ThreadRef, caller: ThreadRef) {
+        self.end_service(t);
+        if let Some(other) = self.threads[caller].server {
+            let priority = self.threads[caller].unfallen();
+            self.end_service(other);
+            self.threads[other].behalf = priority;
+            self.refresh(other);
+        }
+        self.threads[caller].server = Some(t);
+        let server = &mut self.threads[t];
+        server.client = Some(caller);
+        server.behalf = u8::MAX;
+        self.refresh(t);
     }
 
     #[inline]

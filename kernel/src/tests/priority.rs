@@ -381,6 +381,122 @@ fn a_server_resumes_the_work_for_a_caller_that_it_put_off() {
     }
 }
 
+/// Whom a server works for when it resumes another caller's request is put off: it hears when the channel ends, and its reply is its own.
+#[test]
+fn who_resumes_a_request_has_put_off_the_one_before() {
+    for answered in [true, false] {
+        let mut w = World::new();
+        let (server, client) = (w.domain(), w.domain());
+        let (rx, own) = w.channel(server);
+        let tx = w.portal(own, client, 7);
+        let s = w.thread(server, 150);
+        let (low, high) = (w.thread(client, 20), w.thread(client, 80));
+        w.rest();
+        w.receive(s, rx);
+        w.go(high, 0, current::PARK, 0, &[]);
+        w.call(low, tx, &[1]);
+        let first = w.token(s);
+        w.receive(s, rx);
+        w.k.finish(high, 0);
+        w.k.resume();
+        w.call(high, tx, &[2]);
+        let second = w.token(s);
+        w.ok(s, rx, receive::CALLER, &[first, receive::RESUME]);
+        w.check();
+        assert_eq!((w.current(), w.effective(s)), (Some(s), 20));
+        if answered {
+            for (token, who) in [(first, low), (second, high)] {
+                w.k.threads[s].registers.rbp = token;
+                w.reply(s, rx, &[]);
+                w.check();
+                assert_eq!(w.result(who).err(), None);
+            }
+        } else {
+            // The server dies, and its channel is kept for another one.
+            w.recall();
+            w.destroy(server);
+            w.rest();
+            for who in [low, high] {
+                assert_eq!(w.result(who).err(), Some(Error::Dead));
+            }
+        }
+    }
+}
+
+/// A caller whose request was resumed is poked: before that, in the middle, or when the server has received again. The server hears of it.
+#[test]
+fn who_resumes_a_request_hears_that_its_caller_was_poked() {
+    for (when, short_way) in (0..3).flat_map(|when| [(when, true), (when, false)]) {
+        let mut w = World::new();
+        w.k.short_way = short_way;
+        let (server, client) = (w.domain(), w.domain());
+        let (rx, own) = w.channel(server);
+        let tx = w.portal(own, client, 7);
+        let s = w.thread(server, 150);
+        let low = w.thread(client, 20);
+        let (init, id) = (w.init, w.id(low));
+        let poke = |w: &mut World| {
+            w.recall();
+            let words = [id, thread::POKE as u64];
+            w.ok(init, client.slot, domain::THREAD_CONTROL, &words);
+            w.rest();
+        };
+        w.rest();
+        w.receive(s, rx);
+        w.go(low, tx, 0, flag::INTERRUPTIBLE, &[1]);
+        let token = w.token(s);
+        // Somebody wakes it with something else.
+        w.receive(s, rx);
+        w.recall();
+        let words = [0, rights::DEFAULT as u64, AUTO];
+        let bell = w.ok(init, own, receive::MAKE_PORTAL, &words)[0] as u32;
+        w.ok(init, bell, cairn_abi::op::NOTIFY, &[1]);
+        w.rest();
+        assert_eq!(w.current(), Some(s));
+        if when == 0 {
+            poke(&mut w);
+        }
+        w.ok(s, rx, receive::CALLER, &[token, receive::RESUME]);
+        if when == 1 {
+            poke(&mut w);
+        }
+        w.receive(s, rx);
+        if when == 2 {
+            poke(&mut w);
+        }
+        assert_eq!(w.current(), Some(s));
+        assert_eq!(w.pulse(s), (pulse::UNBLOCK, token, 7));
+    }
+}
+
+/// Two threads receive from a channel, and one resumes what the other one works for.
+#[test]
+fn who_works_for_a_caller_whose_request_another_resumes_does_so_no_longer() {
+    let mut w = World::new();
+    let (server, client) = (w.domain(), w.domain());
+    let (rx, own) = w.channel(server);
+    let tx = w.portal(own, client, 7);
+    let (one, two) = (w.thread(server, 150), w.thread(server, 140));
+    let (low, high) = (w.thread(client, 20), w.thread(client, 30));
+    w.rest();
+    w.receive(one, rx);
+    w.receive(two, rx);
+    w.call(high, tx, &[1]);
+    let works = w.current().expect("a server");
+    let token = w.token(works);
+    // It waits for something else, and the other one is called.
+    w.go(works, 0, current::PARK, 0, &[]);
+    w.call(low, tx, &[2]);
+    let resumes = w.current().expect("the other one");
+    assert_ne!(resumes, works);
+    w.ok(resumes, rx, receive::CALLER, &[token, receive::RESUME]);
+    w.check();
+    assert_eq!((w.effective(resumes), w.effective(works)), (30, 30));
+    w.k.threads[resumes].registers.rbp = token;
+    w.reply(resumes, rx, &[]);
+    w.check();
+}
+
 /// What a server does about the end of a program is not more urgent than what ended it: else a loop of ends would hold up whoever is more important than the
 /// programs, and less than the server.
 #[test]
