@@ -313,7 +313,10 @@ global_asm!(
     "add rsp, [rip + {kernel} + {lists}]",
     "mov ecx, [rsp + {head}]",
     "mov edx, [rsp + {tail}]",
+    // Nobody: something waits here that is no thread.
     "movsxd r8, ecx",
+    "test ecx, ecx",
+    "jz 16f",
     "movsxd r9, dword ptr [r8 + {domain}]",
     // Nothing unusual about it: its registers are those of a system call, and no float registers have to be changed. This thread works for nobody who pays.
     "mov eax, [rip + {kernel} + {cut}]",
