@@ -129,7 +129,7 @@ impl<A: Arch> Kernel<A> {
     /// Have a core come in, soon.
     #[cold]
     #[inline(never)]
-    fn call_core(&mut self, core: usize) {
+    pub(crate) fn call_core(&mut self, core: usize) {
         if let Some(away) = &mut self.cores.away[core % MOST] {
             if !away.called {
                 away.called = true;
@@ -225,11 +225,11 @@ impl<A: Arch> Kernel<A> {
         }
     }
 
-    /// Does the timer of another core come before this deadline?
+    /// Does the timer of another core come before this deadline, and does that look at it then?
     #[cold]
     #[inline(never)]
     pub(crate) fn is_armed_elsewhere(&self, deadline: u64) -> bool {
-        let armed = |away: &Dispatch| away.armed <= deadline;
+        let armed = |away: &Dispatch| away.armed <= deadline && away.put_off == 0;
         self.cores.away.iter().flatten().any(armed)
     }
 

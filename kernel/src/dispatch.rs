@@ -46,6 +46,8 @@ pub struct Dispatch {
     /// Who was preempted in the middle of a quantum, and when that ends: it gets no other one for having been preempted.
     pub cut: Option<ThreadRef>,
     pub cut_end: u64,
+    /// What is due at priorities below this one is put off until nothing more important runs here.
+    pub put_off: u8,
     /// When the timer last ended a quantum.
     pub turned: u64,
     /// It has been told to come in since it was here last.
@@ -68,6 +70,7 @@ impl Dispatch {
             slice_end: 0,
             horizon: 0,
             armed: u64::MAX,
+            put_off: 0,
             idle_since: 0,
             cut: None,
             cut_end: 0,
@@ -75,6 +78,12 @@ impl Dispatch {
             called: false,
             passed_over: None,
         }
+    }
+
+    /// What is due at this priority waits until nothing more important is ready here.
+    pub(crate) fn postpone(&mut self, priority: u8) {
+        self.put_off = self.put_off.max(priority.saturating_add(1));
+        self.ready.raise_floor(self.put_off as i16);
     }
 
     /// The current thread has a competitor of its priority: its quantum begins, if it has not begun. A timer that comes soon in any case will do as its end.
@@ -191,19 +200,16 @@ impl<A: Arch> Kernel<A> {
         }
     }
 
-    /// Whom to run. (If a handler that was put off has woken somebody, that is chosen once more.)
+    /// Whom to run.
     pub fn resume(&mut self) -> Resume {
-        loop {
-            self.choose();
-            if self.dispatch.current.is_some() {
-                return self.leave();
-            }
-            if !self.idle() {
-                return Resume {
-                    registers: core::ptr::null_mut(),
-                    full: 1,
-                };
-            }
+        self.choose();
+        if self.dispatch.current.is_some() {
+            return self.leave();
+        }
+        self.idle();
+        Resume {
+            registers: core::ptr::null_mut(),
+            full: 1,
         }
     }
 
@@ -249,8 +255,8 @@ impl<A: Arch> Kernel<A> {
                 if best < 0 {
                     break;
                 }
-                // A hasty handler waited until nothing more important runs.
-                self.hasty_deferred(running);
+                // A hasty handler waited until nothing more important runs, or the timer did.
+                self.floor_met(best, running);
                 continue;
             };
             self.charge_here();
@@ -408,8 +414,8 @@ impl<A: Arch> Kernel<A> {
         payer
     }
 
-    /// Nothing to run: close what dead domains left, in shares, and sleep. True: that has woken somebody (a CLOSED pulse for a waiting server).
-    fn idle(&mut self) -> bool {
+    /// Nothing to run: sleep.
+    fn idle(&mut self) {
         self.charge();
         self.dispatch.loaded = None;
         if self.several() {
@@ -420,12 +426,6 @@ impl<A: Arch> Kernel<A> {
         if self.dispatch.idle_since == 0 {
             self.dispatch.idle_since = self.arch.ticks().max(1);
         }
-        if self.bury() {
-            let soon = self.arch.now();
-            self.dispatch.armed = soon;
-            self.arch.set_timer(Some(soon));
-        }
-        self.dispatch.preempt && !self.dispatch.ready.is_empty()
     }
 
     /// The thread's machine state in the processor, if any, is worth nothing any more.
@@ -486,6 +486,10 @@ impl<A: Arch> Kernel<A> {
             }
             let thread = &mut self.threads[t];
             thread.effective = priority;
+            if thread.timer.is_armed() {
+                self.rearm(t);
+            }
+            let thread = &self.threads[t];
             let next = match (thread.state, thread.channel) {
                 (State::Ready, _) => {
                     let core = self.cores.of(&mut self.dispatch, self.threads[t].core);

@@ -300,11 +300,10 @@ impl<A: Arch> Kernel<A> {
         }
     }
 
-    /// One share of the graveyard, and of what dead threads leave. True: there is more to do.
-    pub(crate) fn bury(&mut self) -> bool {
-        let mourning = self.mourn();
+    /// One share of the graveyard.
+    pub(crate) fn bury(&mut self) {
         let Some(d) = self.graveyard else {
-            return mourning;
+            return;
         };
         if !self.domains[d].dead {
             self.die(d, death::KILLED, 0);
@@ -317,7 +316,6 @@ impl<A: Arch> Kernel<A> {
                 self.release_domain_object(d);
             }
         }
-        self.graveyard.is_some() || mourning
     }
 
     /// Operations of a domain portal.

@@ -498,6 +498,10 @@ impl<A: Arch> Kernel<A> {
             .first_deferred()
             .map_or(-1, |index| self.handlers[index].priority as i16 + 1);
         self.dispatch.ready.set_floor(floor);
+        if self.dispatch.put_off != 0 {
+            let floor = self.dispatch.put_off as i16;
+            self.dispatch.ready.raise_floor(floor);
+        }
     }
 
     #[inline(never)]
@@ -512,11 +516,14 @@ impl<A: Arch> Kernel<A> {
         found
     }
 
-    /// The dispatcher met the floor: a deferred handler may run, if what runs here (-1: nothing) is not more important. One at a time; the floor is what is left.
+    /// The dispatcher met the floor, which is `best`: the timer comes for what was put off, or a deferred handler may run, if what runs here (-1: nothing) is not more important.
+    /// One at a time; the floor is what is left.
     #[cold]
     #[inline(never)]
-    pub(crate) fn hasty_deferred(&mut self, running: i16) {
-        if let Some(index) = self.first_deferred() {
+    pub(crate) fn floor_met(&mut self, best: i16, running: i16) {
+        if self.take_up(best) {
+            // The timer comes.
+        } else if let Some(index) = self.first_deferred() {
             let handler = &mut self.handlers[index];
             if handler.priority as i16 >= running {
                 handler.deferred = false;

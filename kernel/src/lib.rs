@@ -107,6 +107,8 @@ pub struct Storage {
     pub trace: &'static mut [trace::Slot],
     /// For the ready queue of the first core: empty.
     pub ready: &'static mut Lists,
+    /// Deadlines: none.
+    pub timers: &'static mut timer::Timers,
 }
 
 /// Most ranges of free memory that are remembered.
@@ -127,8 +129,7 @@ pub struct Kernel<A: Arch> {
     /// Of the core that is in the nucleus.
     pub(crate) dispatch: Dispatch,
     pub(crate) cores: Cores,
-    /// How many threads are in the timer heap.
-    pub(crate) timers: u32,
+    pub(crate) timers: &'static mut timer::Timers,
     pub(crate) interrupts: Interrupts,
     pub(crate) handlers: &'static mut hasty::Handlers,
     /// When the first of them wants to be woken for a pause.
@@ -151,10 +152,8 @@ pub struct Kernel<A: Arch> {
     pub(crate) short_way: bool,
     /// Entries that are used much get code of their own (always, but where a test compares).
     pub(crate) compiles: bool,
-    /// Dead domains that nobody holds: closed in shares when the timer ticks or nothing runs.
+    /// Dead domains that nobody holds: closed in shares by the timer.
     pub(crate) graveyard: Option<DomainRef>,
-    /// Dead threads that own mutexes for which others wait: passed on in shares at the same times.
-    pub(crate) mourned: Option<ThreadRef>,
     /// Ids of threads at which long chains go on whose priority changes, behind the last one 0: followed at the timer's next coming.
     pub(crate) unrefreshed: [u32; dispatch::RESTS],
     /// Threads that were ever made.
@@ -180,7 +179,7 @@ impl<A: Arch> Kernel<A> {
             signatures: Pool::new(base(pool_kind::SIGNATURE)),
             dispatch: Dispatch::new(storage.ready),
             cores: Cores::new(),
-            timers: 0,
+            timers: storage.timers,
             interrupts: Interrupts::new(),
             handlers: storage.handlers,
             pause_next: u64::MAX,
@@ -198,7 +197,6 @@ impl<A: Arch> Kernel<A> {
             short_way: true,
             compiles: true,
             graveyard: None,
-            mourned: None,
             unrefreshed: [0; dispatch::RESTS],
             births: 0,
             servers: 0,

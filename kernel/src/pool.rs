@@ -117,8 +117,6 @@ struct Tail {
     /// As in [`Extent::free`], if it is free; the first one's previous and the last one's next are anything.
     next_free: Option<NonZeroU32>,
     previous_free: Option<NonZeroU32>,
-    /// The number of some object, which belongs to the slot's position, not to what is in the slot (the timer heap uses it).
-    aux: Option<NonZeroU32>,
 }
 
 /// All of a pool that does not depend on what is in it.
@@ -288,7 +286,6 @@ impl Extent {
                     live: true,
                     next_free: None,
                     previous_free: None,
-                    aux: None,
                 });
             }
         }
@@ -572,17 +569,6 @@ impl<R: Handle, T> Pool<R, T> {
         }
         // SAFETY: both slots are initialised (invariants 2 and 3) and they are different slots, so the references do not overlap.
         unsafe { (&mut (*self.place(a)).value, &mut (*self.place(b)).value) }
-    }
-
-    /// The object that is kept at position `index` (1 ≤ index ≤ number of objects that were ever live at once).
-    pub fn aux(&self, index: u32) -> Option<R> {
-        self.slot(self.nth(index)?).tail.aux.map(R::make)
-    }
-
-    pub fn set_aux(&mut self, index: u32, object: R) {
-        if let Some(r) = self.nth(index) {
-            self.slot_mut(r).tail.aux = NonZeroU32::new(object.number());
-        }
     }
 
     /// All live objects, for checks.

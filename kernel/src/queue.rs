@@ -234,6 +234,12 @@ impl<L: BorrowMut<Lists>> PriorityQueue<L> {
         self.top = self.highest().max(floor);
     }
 
+    /// The same, unless that is less than it is.
+    pub fn raise_floor(&mut self, floor: i16) {
+        self.floor = self.floor.max(floor);
+        self.top = self.top.max(floor);
+    }
+
     #[cfg(any(test, feature = "sim"))]
     pub fn list(&self, priority: u8) -> &List {
         &self.lists.borrow()[priority as usize]

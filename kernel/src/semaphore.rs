@@ -42,9 +42,8 @@ pub struct Owner {
     pub birth: u64,
 }
 
-/// Waiting threads that one entry lets go when a semaphore ends; contended mutexes that one entry passes on when their owner ends.
+/// Waiting threads that one entry lets go when a semaphore ends.
 const SHARE: usize = 2;
-const BEQUESTS: usize = 4;
 
 impl<A: Arch> Kernel<A> {
     /// `current::SEMAPHORE_CREATE`: w0 count, w1 kind, w2 slot, w3 owner.
@@ -313,8 +312,7 @@ impl<A: Arch> Kernel<A> {
     /// Other threads wait for a mutex than before.
     fn contention_changed(&mut self, s: SemaphoreRef) {
         self.unlist(s);
-        self.list(s);
-        if let Some(owner) = self.living_owner(s) {
+        if let Some(owner) = self.list(s) {
             self.refresh(owner);
         }
     }
@@ -329,7 +327,7 @@ impl<A: Arch> Kernel<A> {
         }
     }
 
-    /// Into it, at the priority of the most important thread that waits. Returns the owner if it lives; that of one that died with such mutexes stays until they are passed on.
+    /// Into it, at the priority of the most important thread that waits. Returns the owner, if it lives or is dead and that mutex was not passed on yet.
     fn list(&mut self, s: SemaphoreRef) -> Option<ThreadRef> {
         let semaphore = &self.semaphores[s];
         if let (Some(first), Some(owner)) = (semaphore.waiters.first(), semaphore.owner) {
@@ -338,6 +336,7 @@ impl<A: Arch> Kernel<A> {
             thread.contended.push(&mut self.semaphores, s, rank);
             thread.lifted = true;
             self.unusual(owner.thread);
+            return Some(owner.thread);
         }
         self.living_owner(s)
     }
@@ -351,15 +350,14 @@ impl<A: Arch> Kernel<A> {
         }
     }
 
-    /// A share of a dead thread's contended mutexes goes to the next owners. True: there are more.
-    pub(crate) fn bequeath(&mut self, t: ThreadRef) -> bool {
-        for _ in 0..BEQUESTS {
-            let Some(s) = self.threads[t].contended.first() else {
-                return false;
-            };
+    /// The first of a dead thread's contended mutexes goes to its next owner. If there are more, the timer goes on.
+    pub(crate) fn bequeath(&mut self, t: ThreadRef) {
+        if let Some(s) = self.threads[t].contended.first() {
             self.pass_on(s, Error::OwnerDead as u64);
+            if self.threads[t].lifted {
+                self.mourn(t);
+            }
         }
-        self.threads[t].contended.first().is_some()
     }
 
     /// A portal to it is being closed. If it is the last one, those who wait go, in shares. False: there may be more.

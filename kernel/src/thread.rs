@@ -10,7 +10,7 @@ use crate::pool::{ChannelRef, DomainRef, Pool, PortalRef, SemaphoreRef, ThreadRe
 use crate::pulse::PulseLink;
 use crate::queue::Link;
 use crate::ranked::{Place, Ranked};
-use crate::{Answer, Kernel};
+use crate::{timer, Answer, Kernel};
 use cairn_abi::service::thread;
 use cairn_abi::state::{upcall, Registers};
 use cairn_abi::{flag, policy, Error};
@@ -125,12 +125,10 @@ pub struct Thread<F> {
     pub place: Place<ThreadRef>,
     /// Its mutexes for which others wait, by the priority of the most important of these.
     pub contended: Ranked<SemaphoreRef>,
-    /// Dead, and on the list of those that leave mutexes.
-    pub mourned: bool,
     /// Token of its present or last call: id in the lower half, a count of calls in the upper.
     pub token: u64,
-    /// Position in the timer heap, 0 if not in it.
-    pub timer: u32,
+    /// Its place among the deadlines. A dead thread has one while it leaves mutexes.
+    pub timer: timer::Place,
     /// The portal that its queued call came through, or the derived one by which it waits at a semaphore.
     pub through: Option<PortalRef>,
     /// Badge of the portal it called through.
@@ -258,11 +256,10 @@ impl<A: Arch> Kernel<A> {
         place: Place::new(),
         contended: Ranked::new(),
         birth: 0,
-        mourned: false,
         client: None,
         server: None,
         token: 0,
-        timer: 0,
+        timer: timer::Place::NONE,
         through: None,
         badge: 0,
         parts: 0,
@@ -425,12 +422,7 @@ impl<A: Arch> Kernel<A> {
             None => self.domains[domain].first_thread = siblings.next,
         }
         self.domains[domain].live -= 1;
-        if self.bequeath(t) {
-            let next = self.mourned.replace(t);
-            self.threads[t].link.next = next;
-            self.threads[t].mourned = true;
-            self.program_timer();
-        }
+        self.bequeath(t);
         self.release_thread_object(t);
         if self.domains[domain].live == 0 {
             self.die(domain, reason, detail);
@@ -443,24 +435,10 @@ impl<A: Arch> Kernel<A> {
         if thread.state == State::Dead
             && thread.holders == 0
             && !thread.pulse.is_queued()
-            && !thread.mourned
+            && !thread.timer.is_armed()
         {
             self.threads.remove(t);
         }
-    }
-
-    /// One share of what dead threads leave to others. True: there is more to do.
-    pub(crate) fn mourn(&mut self) -> bool {
-        let Some(t) = self.mourned else {
-            return false;
-        };
-        if !self.bequeath(t) {
-            let thread = &mut self.threads[t];
-            thread.mourned = false;
-            self.mourned = thread.link.next.take();
-            self.release_thread_object(t);
-        }
-        self.mourned.is_some()
     }
 
     /// The wait of a blocked thread (already detached) is over with this `rax`.

@@ -300,3 +300,74 @@ fn a_deadline_comes_on_one_core_only() {
     w.pass_time(1000);
     assert_eq!(w.current(), Some(t));
 }
+
+/// Two cores run important threads when others are due: that waits, on both, until one of them has nothing more important to do; a third one that is idle does it at once.
+#[test]
+fn what_is_put_off_is_done_by_the_first_core_that_can() {
+    for idle in [false, true] {
+        let mut w = World::with_cores(2);
+        let dom = w.domain();
+        for _ in 0..10 {
+            w.thread(dom, 20);
+        }
+        let high = [w.thread(dom, 80), w.thread(dom, 80)];
+        w.rest();
+        let until = w.k.arch.time + 1000;
+        settle_cores(&mut w);
+        // All sleep.
+        for _ in 0..100 {
+            settle_cores(&mut w);
+            for core in 0..2 {
+                w.on(core);
+                if let Some(t) = w.current() {
+                    let end = if high.contains(&t) {
+                        until - 900
+                    } else {
+                        until
+                    };
+                    w.go(t, 0, current::SLEEP, 0, &[end]);
+                }
+            }
+        }
+        assert_eq!(w.k.armed().len(), 12);
+        w.k.arch.time = until - 900;
+        settle_cores(&mut w);
+        assert_eq!(w.k.armed().len(), 10);
+        let running = |w: &mut World, core| {
+            w.on(core);
+            w.current()
+        };
+        for core in 0..2 {
+            assert!(running(&mut w, core).is_some_and(|t| high.contains(&t)));
+        }
+        if idle {
+            let t = running(&mut w, 1).expect("it runs");
+            w.go(t, 0, current::PARK, 0, &[]);
+        }
+        w.k.arch.time = until;
+        settle_cores(&mut w);
+        assert_eq!(w.k.armed().len(), if idle { 0 } else { 10 });
+        if !idle {
+            let t = running(&mut w, 1).expect("it runs");
+            w.go(t, 0, current::PARK, 0, &[]);
+            settle_cores(&mut w);
+            assert_eq!(w.k.armed().len(), 0);
+        }
+        assert!(running(&mut w, 0).is_some_and(|t| high.contains(&t)));
+    }
+}
+
+/// Cores come in when they were told to, and their timers when it is time.
+fn settle_cores(w: &mut World) {
+    for _ in 0..100 {
+        w.answer_calls();
+        for core in 0..2 {
+            w.on(core);
+            if w.k.arch.timer.is_some_and(|at| at <= w.k.arch.time) {
+                w.k.arch.timer = None;
+                w.k.timer();
+                w.check();
+            }
+        }
+    }
+}

@@ -199,10 +199,11 @@ fn threads(k: &Kernel<Sim>, places: &BTreeMap<ThreadRef, Place>) {
         }
         if thread.state == State::Dead {
             assert!(
-                thread.holders != 0 || thread.pulse.is_queued() || thread.mourned,
+                thread.holders != 0 || thread.pulse.is_queued() || thread.lifted,
                 "{t:?} lingers"
             );
-            assert!(thread.client.is_none() && thread.serving.is_none() && thread.timer == 0);
+            assert!(thread.client.is_none() && thread.serving.is_none());
+            assert_eq!(thread.timer.is_armed(), thread.lifted);
             continue;
         }
         // What a rest of a long chain begins with may be out of date, and nothing else.
@@ -397,17 +398,17 @@ fn timers(k: &Kernel<Sim>) {
     let mut in_heap = 0;
     for t in k.threads.all() {
         let thread = &k.threads[t];
-        if thread.timer != 0 {
+        if thread.timer.is_armed() {
             in_heap += 1;
-            assert!(thread.timer <= k.timers && thread.deadline != 0);
-            assert_eq!(k.threads.aux(thread.timer), Some(t));
-            if thread.timer > 1 {
-                let parent = k.threads.aux(thread.timer / 2);
-                let parent = parent.expect("parent");
-                assert!(k.threads[parent].deadline <= thread.deadline);
-            }
-            let soonest = cores(k).map(|(_, core)| core.armed).min();
-            assert!(soonest <= Some(thread.deadline.max(k.arch.time)));
+            let looks = |core: &Dispatch| core.put_off <= thread.effective || core.called;
+            assert!(cores(k).all(|(_, core)| {
+                let busy = core.current.map(|t| k.threads[t].effective) > Some(thread.effective);
+                looks(core) || busy || core.ready.top() > thread.effective as i16
+            }));
+            let armed =
+                |core: &Dispatch| core.called || core.armed <= thread.deadline.max(k.arch.time);
+            let looked_at = cores(k).any(|(_, core)| looks(core));
+            assert!(!looked_at || cores(k).any(|(_, core)| looks(core) && armed(core)));
         }
         let waits = matches!(
             thread.state,
@@ -419,10 +420,10 @@ fn timers(k: &Kernel<Sim>) {
                 | State::Waiting
         );
         if waits && thread.sending == crate::thread::Sending::Message && thread.deadline != 0 {
-            assert_ne!(thread.timer, 0, "deadline of {t:?} does not count");
+            assert!(thread.timer.is_armed(), "deadline of {t:?} does not count");
         }
     }
-    assert_eq!(in_heap, k.timers);
+    assert_eq!(in_heap, k.armed().len());
 }
 
 fn holders(k: &Kernel<Sim>) {

@@ -35,6 +35,7 @@ use crate::hasty::Handlers;
 use crate::pool::{DomainRef, ThreadRef};
 use crate::queue::LISTS;
 use crate::thread::State;
+use crate::timer::Timers;
 use crate::{FrameKind, Kernel, Storage};
 use cairn_abi::layout::init_slot;
 use cairn_abi::service::memory::{pool, prot};
@@ -86,6 +87,7 @@ impl World {
             trace: Box::leak(vec![[0; 5]; 100].into_boxed_slice()),
             handlers: Box::leak(Box::new(Handlers::new())),
             ready: Box::leak(Box::new(LISTS)),
+            timers: Box::leak(Box::new(Timers::NONE)),
         };
         let mut k = Kernel::new(Sim::new(FRAMES as usize), storage);
         k.boot_frames(0, FIRST_USER, FrameKind::Nucleus);

@@ -1035,3 +1035,127 @@ fn who_fell_has_its_share_though_a_server_works_for_it_and_others_wait_too() {
     }
     assert!((200..500).contains(&worked), "{worked} of 1000 ms");
 }
+
+/// Who is due and most important comes first, however many others were due before it, and these wait until nobody more important runs.
+#[test]
+fn who_is_due_waits_for_whom_is_more_important() {
+    let mut w = World::new();
+    let dom = w.domain();
+    let low: Vec<_> = (0..50).map(|_| w.thread(dom, 20)).collect();
+    let high = w.thread(dom, 80);
+    w.rest();
+    let tick = |w: &mut World| {
+        w.k.arch.timer = None;
+        w.k.timer();
+        w.check();
+    };
+    let start = w.k.arch.time + 1000;
+    w.go(high, 0, current::SLEEP, 0, &[start + 100]);
+    for (i, &t) in low.iter().enumerate() {
+        w.go(t, 0, current::SLEEP, 0, &[start + i as u64]);
+    }
+    assert_eq!((w.current(), w.k.arch.timer), (None, Some(start)));
+    w.k.arch.time = start + 200;
+    tick(&mut w);
+    assert_eq!(w.current(), Some(high));
+    // While it runs the timer comes once for all of them.
+    tick(&mut w);
+    assert_eq!(w.k.arch.timer, None);
+    let asleep = |w: &World| {
+        low.iter()
+            .filter(|&&t| w.state(t) == State::Sleeping)
+            .count()
+    };
+    assert_eq!(asleep(&w), 50);
+    // A step of the others, and then it comes again.
+    w.go(high, 0, current::SLEEP, 0, &[start + 300]);
+    tick(&mut w);
+    assert_eq!((w.current(), asleep(&w)), (Some(low[0]), 49));
+    w.k.arch.time = start + 300;
+    tick(&mut w);
+    assert_eq!((w.current(), asleep(&w)), (Some(high), 49));
+    w.go(high, 0, current::PARK, 0, &[]);
+    w.pass_time(0);
+    w.check();
+    assert_eq!(asleep(&w), 0);
+    for &t in &low {
+        assert_eq!(w.current(), Some(t));
+        w.go(t, 0, current::PARK, 0, &[]);
+    }
+}
+
+/// Who sleeps with a mutex for which somebody important waits is as urgent as that one.
+#[test]
+fn who_sleeps_is_lifted_among_those_who_are_due() {
+    let mut w = World::new();
+    let dom = w.domain();
+    let m = w.semaphore(&[dom], 1, cairn_abi::service::semaphore::MUTEX)[0];
+    let owner = w.thread(dom, 20);
+    let others: Vec<_> = (0..20).map(|_| w.thread(dom, 40)).collect();
+    let high = w.thread(dom, 80);
+    w.rest();
+    let until = w.k.arch.time + 1000;
+    w.go(high, 0, current::SLEEP, 0, &[until - 900]);
+    for &t in &others {
+        w.go(t, 0, current::SLEEP, 0, &[until]);
+    }
+    w.p(owner, m);
+    w.go(owner, 0, current::SLEEP, 0, &[until + 1]);
+    w.pass_time(100);
+    w.p(high, m);
+    w.check();
+    assert_eq!(w.effective(owner), 80);
+    w.k.arch.time = until + 1;
+    w.k.timer();
+    assert_eq!(w.current(), Some(owner));
+    w.v(owner, m);
+    assert_eq!(w.current(), Some(high));
+}
+
+/// A dead thread's mutexes hold up nobody who is more important than those who wait for them.
+#[test]
+fn what_the_dead_leave_waits_for_whom_is_more_important() {
+    let mut w = World::new();
+    let dom = w.domain();
+    let m: Vec<_> = (0..20)
+        .map(|_| w.semaphore(&[dom], 1, cairn_abi::service::semaphore::MUTEX)[0])
+        .collect();
+    let owner = w.thread(dom, 10);
+    let waiting: Vec<_> = (0..20).map(|_| w.thread(dom, 20)).collect();
+    let high = w.thread(dom, 80);
+    w.rest();
+    let now = w.k.arch.time;
+    w.go(high, 0, current::SLEEP, 0, &[now + 1]);
+    for &t in &waiting {
+        w.go(t, 0, current::SLEEP, 0, &[now + 1]);
+    }
+    for &mutex in &m {
+        w.p(owner, mutex);
+    }
+    w.go(owner, 0, current::SLEEP, 0, &[now + 1000]);
+    w.pass_time(1);
+    w.go(high, 0, current::PARK, 0, &[]);
+    w.pass_time(0);
+    for &mutex in &m {
+        let t = w.current().expect("one of them");
+        w.p(t, mutex);
+    }
+    w.k.finish(high, 0);
+    w.k.resume();
+    w.k.kill(owner, 0, 0);
+    w.k.arch.timer = None;
+    w.k.timer();
+    w.check();
+    let waits = |w: &World| {
+        waiting
+            .iter()
+            .filter(|&&t| w.state(t) == State::Waiting)
+            .count()
+    };
+    let left = waits(&w);
+    assert_eq!((left, w.k.arch.timer), (19, None));
+    w.go(high, 0, current::PARK, 0, &[]);
+    w.pass_time(0);
+    w.check();
+    assert_eq!(waits(&w), 0);
+}

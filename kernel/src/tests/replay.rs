@@ -214,16 +214,23 @@ impl Replay {
             Action::Receive(t, c, _) | Action::Reply(t, c, ..) | Action::ReplyReceive(t, c, ..) => {
                 Some(t) == current && open(c)
             }
-            Action::Expire(t) => Some(t) == first,
+            // It would wait for whoever is more important.
+            Action::Expire(t) => Some(t) == first && self.expires_at_once(t),
             _ => true,
         });
         actions
     }
 
+    fn expires_at_once(&self, t: T) -> bool {
+        let priority = self.w.effective(self.threads[t as usize].0);
+        let running = self.w.current().map(|running| self.w.effective(running));
+        running <= Some(priority)
+    }
+
     /// Whose wait times out next.
     fn first_deadline(&self) -> Option<T> {
         let waits = self.threads.iter().filter(|&&(t, id)| {
-            self.w.k.threads.lookup(id) == Some(t) && self.w.k.threads[t].timer != 0
+            self.w.k.threads.lookup(id) == Some(t) && self.w.k.threads[t].timer.is_armed()
         });
         waits
             .min_by_key(|&&(t, _)| self.w.k.threads[t].deadline)

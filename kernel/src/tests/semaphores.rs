@@ -15,7 +15,7 @@ struct Scene {
 
 impl World {
     /// A semaphore in each domain's table, and nowhere else.
-    fn semaphore(&mut self, doms: &[Dom], count: u64, kind: u64) -> Vec<u32> {
+    pub fn semaphore(&mut self, doms: &[Dom], count: u64, kind: u64) -> Vec<u32> {
         let init = self.init;
         let own = self.ok(init, 0, current::SEMAPHORE_CREATE, &[count, kind, AUTO])[0];
         let slots = doms
@@ -26,11 +26,11 @@ impl World {
         slots
     }
 
-    fn p(&mut self, t: ThreadRef, slot: u32) {
+    pub fn p(&mut self, t: ThreadRef, slot: u32) {
         self.go(t, slot, sem::P, 0, &[]);
     }
 
-    fn v(&mut self, t: ThreadRef, slot: u32) {
+    pub fn v(&mut self, t: ThreadRef, slot: u32) {
         self.go(t, slot, sem::V, 0, &[]);
     }
 }
@@ -386,10 +386,14 @@ fn all_that_a_dead_thread_owned_is_passed_on() {
     w.ok(init, other.slot, domain::THREAD_CONTROL, &kill);
     w.rest();
     w.pass_time(1);
-    for &t in &waiting[1..] {
+    // The most important one first, and the others when that is done.
+    for &t in waiting[1..].iter().rev() {
+        assert_eq!(w.current(), Some(t));
         assert_eq!(w.result(t), Err(Error::OwnerDead));
+        w.go(t, 0, current::PARK, 0, &[]);
+        w.pass_time(0);
     }
-    assert!(w.k.mourned.is_none());
+    assert!(w.k.armed().is_empty());
 }
 
 #[test]

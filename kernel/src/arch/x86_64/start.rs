@@ -30,6 +30,7 @@ use crate::cores;
 use crate::hasty::Handlers;
 use crate::log::Line;
 use crate::queue::{Lists, LISTS};
+use crate::timer::Timers;
 use crate::{Kernel, Storage};
 use cairn_abi::state::SystemPage;
 use cairn_abi::trace::SIZE;
@@ -41,6 +42,7 @@ const LOG_FRAMES: u32 = 16;
 
 /// Lists of each core's ready queue.
 static READY: [Single<Lists>; cores::MOST] = [const { Single::new(LISTS) }; cores::MOST];
+static TIMERS: Single<Timers> = Single::new(Timers::NONE);
 
 /// What the first instructions mapped: the first 4 GiB, at the direct map.
 struct EarlyMemory;
@@ -253,6 +255,7 @@ fn run(
             handlers: &mut *HANDLERS.get(),
             trace: core::slice::from_raw_parts_mut(trace.cast(), trace_bytes / SIZE),
             ready: &mut *READY[0].get(),
+            timers: &mut *TIMERS.get(),
         }
     };
     // SAFETY: the only call, before interrupts or user mode.
