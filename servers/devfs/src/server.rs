@@ -7,7 +7,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use cairn_idl::device;
 use cairn_idl::errno::*;
-use cairn_idl::fs::{kind, o, poll, s, Stat, DEVICE_MOST};
+use cairn_idl::fs::{kind, o, poll, s, Stat, Statfs, DEVICE_MOST};
 use cairn_idl::label;
 use cairn_log_line::{Line, Names, HEAD};
 use cairn_resmgr::layout;
@@ -280,6 +280,15 @@ impl<M: Machine> Server for Devfs<M> {
             Node::Root | Node::Numbers => "",
         };
         put(name.as_bytes(), into)
+    }
+
+    fn statfs(&mut self, _: &mut Context, _: Node) -> Answer<Statfs> {
+        /// TMPFS_MAGIC, which Linux's devtmpfs has as well.
+        const MAGIC: i64 = 0x0102_1994;
+        Ok(Statfs {
+            kind: MAGIC,
+            ..layout::empty_statfs()
+        })
     }
 
     fn stat(&mut self, _: &mut Context, node: Node) -> Answer<Stat> {

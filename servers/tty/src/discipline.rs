@@ -41,6 +41,8 @@ pub struct Discipline {
     erasing: bool,
     /// Output is stopped by VSTOP or TCXONC.
     stopped: bool,
+    /// Bytes that a master may have although output is stopped: they were put out before.
+    released: usize,
     /// Output counts as sent once it is here (a pseudo-terminal, whose master just has not read it): a signal does not throw it away.
     pub keeps_output: bool,
 }
@@ -171,11 +173,11 @@ impl Discipline {
         }
         if self.termios.i(i::IXON) {
             if self.termios.is(byte, cc::START) {
-                self.stopped = false;
+                self.set_stopped(false);
                 return;
             }
             if self.termios.is(byte, cc::STOP) {
-                self.stopped = true;
+                self.set_stopped(true);
                 return;
             }
         }
@@ -460,6 +462,9 @@ impl Discipline {
 
     /// Take bytes from a program; returns how many found room.
     pub fn write(&mut self, bytes: &[u8]) -> usize {
+        if self.holds_writers() {
+            return 0;
+        }
         if !self.termios.o(o::OPOST) {
             let count = bytes.len().min(self.write_room());
             self.output.extend(&bytes[..count]);
@@ -475,12 +480,20 @@ impl Discipline {
     }
 
     pub fn write_room(&self) -> usize {
-        OUTPUT_LIMIT.saturating_sub(self.output.len())
+        match self.holds_writers() {
+            true => 0,
+            false => OUTPUT_LIMIT.saturating_sub(self.output.len()),
+        }
+    }
+
+    /// A pseudo-terminal that is stopped takes nothing: there is no driver in which it would wait.
+    fn holds_writers(&self) -> bool {
+        self.stopped && self.keeps_output
     }
 
     /// May a writer go on (a poll's POLLOUT)?
     pub fn writable(&self) -> bool {
-        self.output.len() < OUTPUT_LIMIT / 2
+        self.output.len() < OUTPUT_LIMIT / 2 && !self.holds_writers()
     }
 
     /// Output processing of one byte.
@@ -545,28 +558,27 @@ impl Discipline {
 
     /// The next bytes for the line; nothing while output is stopped.
     pub fn output(&self) -> &[u8] {
-        if self.stopped {
-            &[]
-        } else {
-            let (first, second) = self.output.as_slices();
-            if first.is_empty() {
-                second
-            } else {
-                first
-            }
+        let (first, second) = self.output.as_slices();
+        match (self.stopped, first.is_empty()) {
+            (true, _) => &first[..self.released.min(first.len())],
+            (false, true) => second,
+            (false, false) => first,
         }
     }
 
     /// The line took `count` bytes of [`Discipline::output`].
     pub fn sent(&mut self, count: usize) {
         self.output.drain(..count.min(self.output.len()));
+        self.released = self.released.saturating_sub(count);
     }
 
     /// The first bytes for the line, as many as there is room for; they stay.
     pub fn copy_output(&self, into: &mut [u8]) -> usize {
-        if self.stopped {
-            return 0;
-        }
+        let most = match self.stopped {
+            true => into.len().min(self.released),
+            false => into.len(),
+        };
+        let into = &mut into[..most];
         let (first, second) = self.output.as_slices();
         let (a, b) = into.split_at_mut(first.len().min(into.len()));
         a.copy_from_slice(&first[..a.len()]);
@@ -582,11 +594,26 @@ impl Discipline {
 
     pub fn flush_output(&mut self) {
         self.output.clear();
+        self.released = 0;
     }
 
     /// Stop or go on (TCXONC).
     pub fn set_stopped(&mut self, stopped: bool) {
+        if stopped && !self.stopped && self.keeps_output {
+            self.released = self.output.len();
+        }
         self.stopped = stopped;
+    }
+
+    pub fn is_stopped(&self) -> bool {
+        self.stopped
+    }
+
+    /// A byte as if the other side of a pseudo-terminal had put it out.
+    pub fn put_out(&mut self, byte: u8) {
+        if self.output.len() < OUTPUT_LIMIT {
+            self.output.push_back(byte);
+        }
     }
 }
 

@@ -29,13 +29,20 @@ pub const TIOCSCTTY: u64 = 0x540e;
 pub const TIOCGPGRP: u64 = 0x540f;
 pub const TIOCSPGRP: u64 = 0x5410;
 pub const TIOCOUTQ: u64 = 0x5411;
+pub const TIOCSTI: u64 = 0x5412;
 pub const TIOCGWINSZ: u64 = 0x5413;
 pub const TIOCSWINSZ: u64 = 0x5414;
 pub const FIONREAD: u64 = 0x541b;
+pub const TIOCGSOFTCAR: u64 = 0x5419;
+pub const TIOCSSOFTCAR: u64 = 0x541a;
 pub const TIOCGSERIAL: u64 = 0x541e;
+pub const TIOCPKT: u64 = 0x5420;
 pub const TIOCNOTTY: u64 = 0x5422;
 pub const TIOCSETD: u64 = 0x5423;
 pub const TIOCGETD: u64 = 0x5424;
+pub const TCSBRKP: u64 = 0x5425;
+pub const TIOCSBRK: u64 = 0x5427;
+pub const TIOCCBRK: u64 = 0x5428;
 pub const TIOCGSID: u64 = 0x5429;
 pub const TIOCVHANGUP: u64 = 0x5437;
 pub const TIOCGLCKTRMIOS: u64 = 0x5456;
@@ -47,6 +54,7 @@ pub const TCSETSF2: u64 = 0x402c_542d;
 pub const TIOCGPTN: u64 = 0x8004_5430;
 pub const TIOCSPTLCK: u64 = 0x4004_5431;
 pub const TIOCGDEV: u64 = 0x8004_5432;
+pub const TIOCGPKT: u64 = 0x8004_5438;
 pub const TIOCSIG: u64 = 0x4004_5436;
 pub const TIOCGPTLCK: u64 = 0x8004_5439;
 pub const TIOCGEXCL: u64 = 0x8004_5440;
@@ -102,10 +110,13 @@ pub fn perform<W: World>(
             tty.both(index)?.0.locked = locked;
             DONE
         }
-        TCSBRK => {
+        TCSBRK | TCSBRKP | TIOCSBRK | TIOCCBRK => {
             change(tty, cx, index, name)?;
-            drain(tty, cx, index)?;
-            match (argument, tty.both(index)?.0.line) {
+            if matches!(request, TCSBRK | TCSBRKP) {
+                drain(tty, cx, index)?;
+            }
+            let breaks = if request == TCSBRK { argument } else { 0 };
+            match (breaks, tty.both(index)?.0.line) {
                 // A break has no meaning to a master; a serial line's driver cannot send one.
                 (0, Line::Serial(_)) => Err(Failure::Errno(EINVAL)),
                 _ => DONE,
@@ -113,15 +124,16 @@ pub fn perform<W: World>(
         }
         TCXONC => {
             change(tty, cx, index, name)?;
-            // Suspending or resuming the other side (TCIOFF, TCION) would send characters that nobody asked for with IXOFF clear.
             if argument > 3 {
                 return Err(Failure::Errno(EINVAL));
             }
             let (terminal, world) = tty.both(index)?;
-            if argument < 2 {
-                terminal.discipline.set_stopped(argument == 0);
-            }
-            let happened = terminal.pump(world);
+            let happened = match argument {
+                // A master has nobody behind it whom it could stop.
+                _ if name.is_none() => 0,
+                0 | 1 => terminal.stop_output(argument == 0, world),
+                _ => terminal.stop_input(argument == 2, world),
+            };
             tty.tell(cx, index, happened);
             DONE
         }
@@ -152,9 +164,6 @@ pub fn perform<W: World>(
         TIOCSCTTY => {
             let ids = tty.ids(cx);
             let steal = argument == 1 && cx.has(label::SYSTEM);
-            if name.is_none() {
-                return Err(Failure::Errno(EIO));
-            }
             let (terminal, world) = tty.both(index)?;
             terminal
                 .acquire(&ids, steal, world)
@@ -171,7 +180,8 @@ pub fn perform<W: World>(
             let ids = tty.ids(cx);
             let (terminal, _) = tty.both(index)?;
             // A master may always ask.
-            if name.is_some() && !terminal.controls(&ids) || terminal.session == 0 {
+            let nobody = terminal.session == 0 && (name.is_some() || request == TIOCGSID);
+            if name.is_some() && !terminal.controls(&ids) || nobody {
                 return Err(Failure::Errno(ENOTTY));
             }
             let answer = if request == TIOCGSID {
@@ -199,7 +209,27 @@ pub fn perform<W: World>(
             tty.cut(cx, index);
             DONE
         }
-        TIOCGPTN | TIOCSPTLCK | TIOCGPTLCK | TIOCSIG if name.is_none() => {
+        TIOCSTI => {
+            let ids = tty.ids(cx);
+            let privileged = cx.has(label::SYSTEM);
+            let now = cx.transport.monotonic();
+            let (terminal, world) = tty.both(index)?;
+            if !(privileged || name.is_some() && terminal.controls(&ids)) {
+                return Err(Failure::Errno(EPERM));
+            }
+            let mut byte = [0];
+            cx.fetch(0, &mut byte)?;
+            let happened = match name {
+                Some(_) => terminal.type_in(byte[0], world, now),
+                None => {
+                    terminal.discipline.put_out(byte[0]);
+                    event::MASTER
+                }
+            };
+            tty.tell(cx, index, happened);
+            DONE
+        }
+        TIOCPKT | TIOCGPKT | TIOCGPTN | TIOCSPTLCK | TIOCGPTLCK | TIOCSIG if name.is_none() => {
             master(tty, cx, index, request, argument)
         }
         _ => ask(tty, cx, index, name, request, argument),
@@ -243,9 +273,26 @@ fn ask<W: World>(
         TIOCOUTQ => {
             let driver = match terminal.line {
                 Line::Serial(line) => world.unsent(line),
-                Line::Master(_) => 0,
+                // Its master has all at once.
+                Line::Master(_) => return give_int(cx, 0),
             };
             give_int(cx, (terminal.discipline.unsent() + driver) as u32)
+        }
+        TIOCGSOFTCAR => {
+            let local = terminal.discipline.termios.cflag & crate::termios::c::CLOCAL != 0;
+            give_int(cx, local.into())
+        }
+        TIOCSSOFTCAR => {
+            let local = take_int(cx)? != 0;
+            let mut new = tty.both(index)?.0.discipline.termios;
+            new.cflag &= !crate::termios::c::CLOCAL;
+            if local {
+                new.cflag |= crate::termios::c::CLOCAL;
+            }
+            let (terminal, world) = tty.both(index)?;
+            let happened = terminal.set_termios(new, world);
+            tty.tell(cx, index, happened);
+            DONE
         }
         TIOCEXCL | TIOCNXCL => {
             terminal.exclusive = request == TIOCEXCL;
@@ -288,11 +335,7 @@ fn master<W: World>(
     argument: u64,
 ) -> Answer<Reply<'static>> {
     let lines = tty.lines;
-    let locked = if request == TIOCSPTLCK {
-        take_int(cx)? != 0
-    } else {
-        false
-    };
+    let on = matches!(request, TIOCSPTLCK | TIOCPKT) && take_int(cx)? != 0;
     let (terminal, world) = tty.both(index)?;
     let foreground = terminal.foreground;
     let Line::Master(state) = &mut terminal.line else {
@@ -302,7 +345,16 @@ fn master<W: World>(
         TIOCGPTN => give_int(cx, (index - lines) as u32),
         TIOCGPTLCK => give_int(cx, state.locked as u32),
         TIOCSPTLCK => {
-            state.locked = locked;
+            state.locked = on;
+            DONE
+        }
+        TIOCGPKT => give_int(cx, state.packet as u32),
+        TIOCPKT => {
+            // What happened before is not told.
+            if on && !state.packet {
+                state.status = 0;
+            }
+            state.packet = on;
             DONE
         }
         _ => {

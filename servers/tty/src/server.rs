@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use cairn_abi::Token;
 use cairn_idl::device;
 use cairn_idl::errno::*;
-use cairn_idl::fs::{kind, o, poll, Stat};
+use cairn_idl::fs::{kind, o, poll, Stat, Statfs};
 use cairn_idl::label;
 use cairn_idl::uart;
 use cairn_resmgr::server::{put, Answer, Change};
@@ -218,6 +218,8 @@ impl<W: World> Tty<W> {
             locked: true,
             slave_left: false,
             payer: cx.uid(),
+            packet: false,
+            status: 0,
         };
         let mut terminal = Terminal::new(
             index,
@@ -337,12 +339,28 @@ impl<W: World> Tty<W> {
             return Err(Failure::Errno(EIO));
         };
         let length = length.min(self.buffer.len());
-        let count = terminal.master_reads(&mut self.buffer[..length]);
+        let packet = terminal.master().filter(|master| master.packet);
+        if let Some(status) = packet.map(|master| master.status).filter(|&bits| bits != 0) {
+            if length == 0 {
+                return Ok(0);
+            }
+            cx.store(0, &[status])?;
+            if let Line::Master(master) = &mut terminal.line {
+                master.status = 0;
+            }
+            return Ok(1);
+        }
+        let head = usize::from(packet.is_some() && length > 0);
+        let count = terminal.master_reads(&mut self.buffer[..length - head]);
         if count > 0 {
-            cx.store(0, &self.buffer[..count])?;
+            // In packet mode 0 says that data follows.
+            if head != 0 {
+                cx.store(0, &[0])?;
+            }
+            cx.store(head, &self.buffer[..count])?;
             let happened = terminal.master_has(count);
             self.tell(cx, index, happened);
-            return Ok(count);
+            return Ok(head + count);
         }
         if terminal.master().is_some_and(|master| master.slave_left) {
             return Err(Failure::Errno(EIO));
@@ -542,8 +560,10 @@ impl<W: World> Server for Tty<W> {
                     .ok_or(missing),
             },
             Node::Slaves => match nodes::number(name) {
+                // With its master closed it has no name any more.
                 Some(number)
-                    if matches!(self.terminals.get(self.lines + number), Some(Some(_))) =>
+                    if matches!(self.terminals.get(self.lines + number), Some(Some(t))
+                        if t.master().is_some_and(|master| master.open)) =>
                 {
                     Ok(Node::Terminal(self.lines + number, Name::Own))
                 }
@@ -576,6 +596,21 @@ impl<W: World> Server for Tty<W> {
         })
     }
 
+    fn statfs(&mut self, _: &mut Context, node: Node) -> Answer<Statfs> {
+        /// DEVPTS_SUPER_MAGIC, and TMPFS_MAGIC of the rest of /dev.
+        const PSEUDO: i64 = 0x1cd1;
+        const DEVICES: i64 = 0x0102_1994;
+        let pseudo = match node {
+            Node::Slaves => true,
+            Node::Terminal(index, _) => index >= self.lines,
+            _ => false,
+        };
+        Ok(Statfs {
+            kind: if pseudo { PSEUDO } else { DEVICES },
+            ..layout::empty_statfs()
+        })
+    }
+
     fn readdir(
         &mut self,
         _: &mut Context,
@@ -598,7 +633,8 @@ impl<W: World> Server for Tty<W> {
             }
             Node::Slaves => {
                 for index in self.lines..self.terminals.len() {
-                    if self.terminals[index].is_some() {
+                    let named = |t: &Terminal| t.master().is_some_and(|master| master.open);
+                    if self.terminals[index].as_ref().is_some_and(named) {
                         let number = index - self.lines;
                         entries.push((format!("{number}"), Node::Terminal(index, Name::Own)));
                     }
@@ -763,6 +799,9 @@ impl<W: World> Server for Tty<W> {
             }
             if terminal.discipline.receivable() {
                 ready |= writable;
+            }
+            if terminal.master().is_some_and(|master| master.status != 0) {
+                ready |= readable | poll::PRI;
             }
             if terminal.master().is_some_and(|master| master.slave_left) {
                 ready |= poll::HUP;

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::ioctl::*;
+use crate::terminal::packet;
 use crate::terminal::tests::{job, shell, world, Fake, DEVICE};
 use crate::termios::cc;
 use cairn_idl::fs;
@@ -436,6 +437,46 @@ fn users_leave_pseudo_terminals_to_each_other_and_to_user_0() {
     bench.close(open[0]);
     bench.label = cairn_idl::label::make(1002, 1002);
     assert!(bench.open(b"ptmx", fs::o::RDWR, 0).is_ok());
+}
+
+#[test]
+fn packets_say_what_happened() {
+    let mut bench = bench();
+    let flags = fs::o::RDWR | fs::o::NONBLOCK | fs::o::NOCTTY;
+    let master = bench.open(b"ptmx", flags, 0).unwrap();
+    ioctl(&mut bench, master, TIOCSPTLCK, &[0; 4], 0);
+    let slave = bench.open(b"pts/0", flags, 0).unwrap();
+    assert_eq!(
+        ioctl(&mut bench, master, TIOCPKT, &1u32.to_le_bytes(), 0).0,
+        0
+    );
+    let next = |bench: &mut Tested| {
+        let token = read(bench, master);
+        let answer = bench.answer(token).unwrap();
+        match answer.result() {
+            0.. => Ok(answer.bytes().to_vec()),
+            errno => Err(errno),
+        }
+    };
+    let write = [fs::WRITE, fs::POSITION];
+    assert_eq!(bench.result(slave, &write, b"hi"), 2);
+    assert_eq!(next(&mut bench), Ok(b"\0hi".to_vec()));
+    assert_eq!(next(&mut bench), Err(-EAGAIN));
+    // What was put out before it stopped is there, and nothing more is taken.
+    assert_eq!(bench.result(slave, &write, b"old"), 3);
+    assert_eq!(bench.result(slave, &[fs::IOCTL, TCXONC, 0], b""), 0);
+    assert_eq!(bench.result(slave, &write, b"new"), -EAGAIN);
+    assert_eq!(next(&mut bench), Ok(vec![packet::STOP]));
+    assert_eq!(next(&mut bench), Ok(b"\0old".to_vec()));
+    // Of two that exclude each other the last counts.
+    assert_eq!(bench.result(slave, &[fs::IOCTL, TCXONC, 1], b""), 0);
+    assert_eq!(bench.result(slave, &[fs::IOCTL, TCXONC, 0], b""), 0);
+    assert_eq!(bench.result(slave, &[fs::IOCTL, TCXONC, 1], b""), 0);
+    assert_eq!(bench.result(slave, &[fs::IOCTL, TCFLSH, 2], b""), 0);
+    let told = packet::START | packet::FLUSHREAD | packet::FLUSHWRITE;
+    assert_eq!(next(&mut bench), Ok(vec![told]));
+    assert_eq!(bench.result(slave, &write, b"new"), 3);
+    assert_eq!(next(&mut bench), Ok(b"\0new".to_vec()));
 }
 
 #[test]

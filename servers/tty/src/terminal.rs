@@ -6,7 +6,7 @@
 //! `generation` counts hang-ups: a handle opened before the last one is dead (reads end, writes fail), new ones work.
 
 use crate::discipline::{Discipline, Events};
-use crate::termios::{cc, l, Locked, Termios};
+use crate::termios::{cc, i, l, Locked, Termios};
 use crate::world::{Ids, World, SIGCONT, SIGHUP, SIGTTIN, SIGTTOU, SIGWINCH};
 use alloc::vec::Vec;
 use cairn_idl::errno::{EINVAL, EIO, ENOTTY, EPERM, ERESTARTSYS, ESRCH};
@@ -53,6 +53,20 @@ pub struct Master {
     pub slave_left: bool,
     /// The user who opened it. (The slave may be given to another.)
     pub payer: u32,
+    /// Each read begins with a byte that says what happened (TIOCPKT), and what did since the last one: bits of [`packet`].
+    pub packet: bool,
+    pub status: u8,
+}
+
+/// What a master in packet mode is told (ioctl_tty(2)).
+pub mod packet {
+    pub const FLUSHREAD: u8 = 1;
+    pub const FLUSHWRITE: u8 = 2;
+    pub const STOP: u8 = 4;
+    pub const START: u8 = 8;
+    pub const NOSTOP: u8 = 16;
+    pub const DOSTOP: u8 = 32;
+    pub const IOCTL: u8 = 64;
 }
 
 pub struct Terminal {
@@ -175,10 +189,60 @@ impl Terminal {
         happened
     }
 
+    /// A master in packet mode is to hear this; what it heard before and is no longer so is forgotten.
+    fn tell_master(&mut self, bits: u8, not: u8) -> u8 {
+        match &mut self.line {
+            Line::Master(master) if master.packet && bits != 0 => {
+                master.status = master.status & !not | bits;
+                event::MASTER
+            }
+            _ => 0,
+        }
+    }
+
+    fn tell_stopped(&mut self, before: bool) -> u8 {
+        match (before, self.discipline.is_stopped()) {
+            (false, true) => self.tell_master(packet::STOP, packet::START),
+            (true, false) => self.tell_master(packet::START, packet::STOP),
+            _ => 0,
+        }
+    }
+
+    /// TCXONC with TCOOFF or TCOON.
+    pub fn stop_output(&mut self, stop: bool, world: &mut dyn World) -> u8 {
+        let before = self.discipline.is_stopped();
+        self.discipline.set_stopped(stop);
+        self.tell_stopped(before) | self.pump(world)
+    }
+
+    /// TCXONC with TCIOFF or TCION: the other side is asked to stop or to go on, by the character for it.
+    pub fn stop_input(&mut self, stop: bool, world: &mut dyn World) -> u8 {
+        let termios = &self.discipline.termios;
+        let byte = termios.cc[if stop { cc::STOP } else { cc::START }];
+        // (A serial line's other end did not ask for that with IXOFF clear.)
+        if byte == 0 || self.serial().is_some() {
+            return 0;
+        }
+        self.discipline.put_out(byte);
+        self.pump(world)
+    }
+
+    /// TIOCSTI: a byte as if it had arrived.
+    pub fn type_in(&mut self, byte: u8, world: &mut dyn World, now: u64) -> u8 {
+        let mut happened = 0;
+        self.take(&[byte], world, now, &mut happened);
+        happened
+    }
+
     /// Bytes arrived from the line; how many were taken.
     fn take(&mut self, bytes: &[u8], world: &mut dyn World, now: u64, happened: &mut u8) -> usize {
         let mut events = Events::default();
+        let before = self.discipline.is_stopped();
         let taken = self.discipline.receive(bytes, &mut events);
+        *happened |= self.tell_stopped(before);
+        if events.flush {
+            *happened |= self.tell_master(packet::FLUSHREAD | packet::FLUSHWRITE, 0);
+        }
         // Telling of nothing would wake whoever waits for it, for ever.
         if taken == 0 {
             return 0;
@@ -272,6 +336,7 @@ impl Terminal {
         if let Some(line) = self.serial() {
             world.flush(line, which);
         }
+        self.tell_master(which as u8 & 3, 0);
         self.room_events() | event::MASTER
     }
 
@@ -284,7 +349,20 @@ impl Terminal {
                 world.configure(line, &new);
             }
         }
+        let before = self.discipline.is_stopped();
         self.discipline.set_termios(new);
+        self.tell_stopped(before);
+        let flow = |termios: &Termios| {
+            termios.i(i::IXON) && termios.cc[cc::STOP] == 0o23 && termios.cc[cc::START] == 0o21
+        };
+        match (flow(&old), flow(&new)) {
+            (true, false) => self.tell_master(packet::NOSTOP, packet::DOSTOP),
+            (false, true) => self.tell_master(packet::DOSTOP, packet::NOSTOP),
+            _ => 0,
+        };
+        if old.l(l::EXTPROC) || new.l(l::EXTPROC) {
+            self.tell_master(packet::IOCTL, 0);
+        }
         self.pump(world) | event::READ
     }
 
@@ -413,8 +491,16 @@ impl Terminal {
     }
 
     /// The line was cut, or the session's leader ended: whoever used the terminal is told, and open handles are dead.
+    /// A pseudo-terminal goes on without the session: its master is there, and opens it for others.
     pub fn hang_up(&mut self, leader_ended: bool, world: &mut dyn World) -> u8 {
         let (session, foreground) = (self.session, self.foreground);
+        if leader_ended && self.master().is_some_and(|master| master.open) {
+            if foreground != 0 {
+                world.signal(foreground, SIGHUP);
+            }
+            self.leave_session(world);
+            return 0;
+        }
         if !leader_ended && session != 0 && session != foreground {
             world.signal(session, SIGHUP);
             world.signal(session, SIGCONT);

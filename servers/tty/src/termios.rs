@@ -80,6 +80,7 @@ pub mod l {
     pub const ECHOPRT: u32 = 0o2000;
     pub const ECHOKE: u32 = 0o4000;
     pub const IEXTEN: u32 = 0o100000;
+    pub const EXTPROC: u32 = 0o200000;
 }
 
 /// Size of the kernel's `struct termios`, and of `struct termios2`.

@@ -1,11 +1,13 @@
 //! The system as a whole: names, memory, log, power; and things of their own kind.
 
+use super::open::open_file;
 use crate::descriptors::event_kind;
-use crate::errno::{Result, EINVAL, ENOSYS, EPERM};
+use crate::errno::{Result, EINVAL, EPERM};
 use crate::event;
 use crate::machine::area::{process, Frame};
 use crate::machine::request::Request;
 use crate::machine::{gate, published, user};
+use crate::path::AT_FDCWD;
 use crate::signal::rules::UNBLOCKABLE;
 use crate::text;
 use crate::time::{self, SECOND};
@@ -298,14 +300,20 @@ fn over_all_cores() -> Result<()> {
     moved.map_err(failed)
 }
 
-/// vhangup: whom it is allowed and who has no terminal has nothing to hang up; terminals cannot be.
+/// vhangup: who has no terminal has nothing to hang up.
 pub fn vhangup(_: &mut Frame) -> Result<u64> {
     if !process().is_capable(SYS_TTY_CONFIG) {
         return Err(EPERM);
     }
     match super::ids::own_terminal()? {
         0 => Ok(0),
-        _ => Err(ENOSYS),
+        _ => {
+            const TIOCVHANGUP: u64 = 0x5437;
+            let flags = o::RDWR | o::NOCTTY | o::NONBLOCK;
+            let terminal = open_file(AT_FDCWD, b"/dev/tty", flags, 0)?;
+            let request = Request::new(&[fs::IOCTL, TIOCVHANGUP, 0]);
+            request.call(terminal.slot()).map(|_| 0)
+        }
     }
 }
 
