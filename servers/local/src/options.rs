@@ -49,7 +49,25 @@ const SELECT_ERR_QUEUE: u64 = 45;
 const BUSY_POLL: u64 = 46;
 const MAX_PACING_RATE: u64 = 47;
 const INCOMING_CPU: u64 = 49;
+const LOCKS: [u64; 3] = [DETACH_FILTER, ATTACH_BPF, ATTACH_REUSEPORT_EBPF];
+const ATTACH_FILTER: u64 = 26;
+const DETACH_FILTER: u64 = 27;
+const ATTACH_BPF: u64 = 50;
+const ATTACH_REUSEPORT_CBPF: u64 = 51;
+const ATTACH_REUSEPORT_EBPF: u64 = 52;
+const BPF_EXTENSIONS: u64 = 48;
+const INCOMING_NAPI_ID: u64 = 56;
+const COOKIE: u64 = 57;
 const ZEROCOPY: u64 = 60;
+const TXTIME: u64 = 61;
+const BINDTOIFINDEX: u64 = 62;
+const PREFER_BUSY_POLL: u64 = 69;
+const BUSY_POLL_BUDGET: u64 = 70;
+const NETNS_COOKIE: u64 = 71;
+const BUF_LOCK: u64 = 72;
+const RESERVE_MEM: u64 = 73;
+const TXREHASH: u64 = 74;
+const RCVMARK: u64 = 75;
 const UNIX: u64 = 1;
 /// Options that are remembered and mean nothing here.
 const SWITCHES: u64 = 1 << DEBUG
@@ -67,27 +85,35 @@ const SWITCHES: u64 = 1 << DEBUG
     | 1 << LOCK_FILTER
     | 1 << SELECT_ERR_QUEUE;
 /// Numbers that are remembered as well, and what they are at first.
-const NUMBERS: [(u64, u32); 6] = [
+const NUMBERS: [(u64, u64); 11] = [
     (PRIORITY, 0),
     (RCVLOWAT, 1),
     (MARK, 0),
     (BUSY_POLL, 0),
-    (MAX_PACING_RATE, u32::MAX),
-    (INCOMING_CPU, u32::MAX),
+    (MAX_PACING_RATE, u64::MAX),
+    (INCOMING_CPU, u32::MAX as u64),
+    (TXTIME, 0),
+    (PREFER_BUSY_POLL, 0),
+    (BUF_LOCK, 0),
+    (TXREHASH, 0),
+    (RCVMARK, 0),
 ];
+/// How many offsets beyond the packet Linux's filters know.
+const FILTER_EXTENSIONS: u64 = 64;
+const CLOCK_MONOTONIC: u32 = 1;
 /// A priority that needs no privilege.
 const PRIORITY_MAX: u32 = 6;
 /// Linux takes twice what is asked for, of at most this (net.core.wmem_max).
 const ASKED_MAX: u64 = CAPACITY_MAX as u64 / 2;
 
 /// A number that is remembered, if this option has one.
-fn number(socket: &Socket, option: u64) -> Option<u32> {
+fn number(socket: &Socket, option: u64) -> Option<u64> {
     let kept = socket.numbers.iter().find(|kept| kept.0 == option);
     let usual = || NUMBERS.iter().find(|known| known.0 == option);
     kept.or_else(usual).map(|found| found.1)
 }
 
-fn remember(socket: &mut Socket, option: u64, value: u32) -> Answer<()> {
+fn remember(socket: &mut Socket, option: u64, value: u64) -> Answer<()> {
     if let Some(kept) = socket.numbers.iter_mut().find(|kept| kept.0 == option) {
         kept.1 = value;
         return Ok(());
@@ -108,8 +134,8 @@ impl Sockets {
         let value = match option {
             TYPE => socket.kind,
             ERROR => socket.take_error().unwrap_or(0) as u64,
-            SNDBUF | SNDBUFFORCE => socket.send_limit as u64,
-            RCVBUF | RCVBUFFORCE => socket.receive_limit,
+            SNDBUF => socket.send_limit as u64,
+            RCVBUF => socket.receive_limit,
             PASSCRED => socket.wants_credentials as u64,
             PEERCRED => {
                 let (pid, ids) = match socket.peer_credentials {
@@ -122,11 +148,7 @@ impl Sockets {
             SNDTIMEO => socket.limits.send,
             LINGER => {
                 let seconds = number(socket, LINGER).unwrap_or(0);
-                return Ok(Reply::new(&[
-                    0,
-                    socket.switches >> LINGER & 1,
-                    u64::from(seconds),
-                ]));
+                return Ok(Reply::new(&[0, socket.switches >> LINGER & 1, seconds]));
             }
             TIMESTAMP => socket.stamps.is_some_and(|stamps| !stamps.nanoseconds) as u64,
             TIMESTAMPNS => socket.stamps.is_some_and(|stamps| stamps.nanoseconds) as u64,
@@ -138,10 +160,13 @@ impl Sockets {
             ACCEPTCONN => socket.is_listening() as u64,
             DOMAIN => UNIX,
             SNDLOWAT => 1,
-            PROTOCOL | BSDCOMPAT | ZEROCOPY => 0,
+            PROTOCOL | BSDCOMPAT | ZEROCOPY | INCOMING_NAPI_ID | BINDTOIFINDEX | RESERVE_MEM => 0,
+            BPF_EXTENSIONS => FILTER_EXTENSIONS,
+            NETNS_COOKIE => 1,
+            COOKIE => socket.ino,
             option if option < 64 && SWITCHES >> option & 1 != 0 => socket.switches >> option & 1,
             option => match number(socket, option) {
-                Some(number) => number.into(),
+                Some(number) => number,
                 None => return fail(ENOPROTOOPT),
             },
         };
@@ -165,7 +190,7 @@ impl Sockets {
             LINGER => {
                 socket.switches = socket.switches & !(1 << LINGER) | (value & 1) << LINGER;
                 if value & 1 != 0 {
-                    remember(socket, LINGER, further as u32)?;
+                    remember(socket, LINGER, further)?;
                 }
             }
             TIMESTAMP | TIMESTAMPNS => {
@@ -177,13 +202,33 @@ impl Sockets {
             PEEK_OFF => socket.peek_from = usize::try_from(signed).ok(),
             BSDCOMPAT => {}
             ZEROCOPY => return fail(EOPNOTSUPP),
-            RCVLOWAT if signed < 0 => remember(socket, option, i32::MAX as u32)?,
-            RCVLOWAT => remember(socket, option, (value as u32).max(1))?,
+            RCVLOWAT if signed < 0 => remember(socket, option, i32::MAX as u64)?,
+            RCVLOWAT => remember(socket, option, value.max(1))?,
+            // The flags of `struct sock_txtime`; a clock that others' time depends on is for the administrator.
+            TXTIME if value >> 32 > 3 => return fail(EINVAL),
+            TXTIME if value as u32 != CLOCK_MONOTONIC && !privileged => return fail(EPERM),
+            PREFER_BUSY_POLL if value != 0 && !privileged => return fail(EPERM),
+            BUSY_POLL_BUDGET if !privileged => return fail(EPERM),
+            BUSY_POLL_BUDGET if !(0..=0xffff).contains(&signed) => return fail(EINVAL),
+            BUSY_POLL_BUDGET => {}
+            BUF_LOCK if value > 3 => return fail(EINVAL),
+            TXREHASH if !(-1..=1).contains(&signed) => return fail(EINVAL),
+            TXREHASH if signed == -1 => remember(socket, option, 1)?,
+            RESERVE_MEM => return fail(EOPNOTSUPP),
+            PREFER_BUSY_POLL | RCVMARK => remember(socket, option, u64::from(value != 0))?,
+            _ if LOCKS.contains(&option) && socket.switches >> LOCK_FILTER & 1 != 0 => {
+                return fail(EPERM)
+            }
             PRIORITY if value as u32 > PRIORITY_MAX && !privileged => return fail(EPERM),
             MARK if !privileged => return fail(EPERM),
             BUSY_POLL if signed < 0 => return fail(EINVAL),
+            BUSY_POLL if !privileged && value > number(socket, BUSY_POLL).unwrap_or(0) => {
+                return fail(EPERM)
+            }
+            // (A filter has more than one word.)
+            ATTACH_FILTER | ATTACH_REUSEPORT_CBPF => return fail(EINVAL),
             option if NUMBERS.iter().any(|known| known.0 == option) => {
-                remember(socket, option, value as u32)?
+                remember(socket, option, value)?
             }
             DEBUG if value != 0 && !privileged => return fail(EACCES),
             // It stays locked.

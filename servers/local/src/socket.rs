@@ -60,7 +60,7 @@ pub struct Socket {
     pub wants_credentials: bool,
     pub switches: u64,
     /// Options with a number that is only remembered, where it is not the usual one.
-    pub numbers: Vec<(u64, u32)>,
+    pub numbers: Vec<(u64, u64)>,
     /// SO_PEEK_OFF: where the next MSG_PEEK begins.
     pub peek_from: Option<usize>,
     /// SO_TIMESTAMP, SO_TIMESTAMPNS: what came last was sent then (ns since 1970).

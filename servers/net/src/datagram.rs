@@ -20,7 +20,7 @@ use cairn_tcp::secret::Ends;
 use cairn_tcp::time::Time;
 use core::hash::Hash;
 
-const HEADER: usize = 8;
+pub(crate) const HEADER: usize = 8;
 /// What one costs beside its bytes.
 const OVERHEAD: usize = 256;
 
@@ -420,7 +420,26 @@ impl Net {
         index: u32,
         length: usize,
         sent: &Sent,
+        more: bool,
     ) -> Answer<usize> {
+        let socket = self.socket(index)?;
+        let options = &socket.options;
+        if more || options.cork || options.segment != 0 || socket.held.is_some() {
+            return self.send_in_pieces(cx, index, length, sent, more);
+        }
+        self.send_whole(cx, index, None, length, sent)?;
+        Ok(length)
+    }
+
+    /// A datagram of these bytes, or of those that come with the request.
+    pub(crate) fn send_whole(
+        &mut self,
+        cx: &mut Context,
+        index: u32,
+        text: Option<&[u8]>,
+        length: usize,
+        sent: &Sent,
+    ) -> Answer<()> {
         if length > 65_535 - HEADER {
             return fail(EMSGSIZE);
         }
@@ -438,7 +457,10 @@ impl Net {
         bytes[0..2].copy_from_slice(&port.to_be_bytes());
         bytes[2..4].copy_from_slice(&to.port.to_be_bytes());
         bytes[4..6].copy_from_slice(&((HEADER + length) as u16).to_be_bytes());
-        cx.fetch(0, &mut bytes[HEADER..])?;
+        match text {
+            Some(text) => bytes[HEADER..].copy_from_slice(text),
+            None => cx.fetch(0, &mut bytes[HEADER..])?,
+        }
         if !self.is_loopback(way.interface) {
             let sum = match packet::checksum(&header, bytes) {
                 0 => 0xffff,
@@ -450,7 +472,7 @@ impl Net {
             true => self.output_to_group(cx, index, (packet, header), &way),
             false => self.output(cx, packet, &way),
         }
-        Ok(length)
+        Ok(())
     }
 
     // ---- names

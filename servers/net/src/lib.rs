@@ -22,6 +22,7 @@ extern crate alloc;
 pub mod address;
 pub mod bind;
 pub mod capture;
+pub mod corked;
 pub mod datagram;
 pub mod errors;
 pub mod filter;

@@ -8,7 +8,7 @@ use crate::socket::{State, FILTER};
 use crate::stamps::{self, Stamps};
 use cairn_idl::capability;
 use cairn_idl::errno::*;
-use cairn_idl::net::{with, NETLINK, PACKET, RAW, STREAM};
+use cairn_idl::net::{with, DATAGRAM, NETLINK, PACKET, RAW, STREAM};
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::{Context, Failure};
 use cairn_rt::channel::Reply;
@@ -32,13 +32,17 @@ pub struct Options {
     pub broadcast: bool,
     pub inline: bool,
     /// Switches of SOL_SOCKET that are only remembered, by their numbers.
-    pub switches: u64,
+    pub switches: u128,
+    /// SO_TXTIME, SO_BUF_LOCK, SO_TXREHASH: remembered only.
+    pub send_time: u64,
+    pub buffer_lock: u8,
+    pub rehash: bool,
     pub stamps: Stamps,
     pub priority: u32,
     pub mark: u32,
     /// SO_BUSY_POLL, SO_MAX_PACING_RATE, SO_INCOMING_CPU: remembered only.
     pub busy_poll: u32,
-    pub pacing: u32,
+    pub pacing: u64,
     pub incoming_cpu: u32,
     /// SO_LINGER: seconds.
     pub linger: Option<u32>,
@@ -75,6 +79,11 @@ pub struct Options {
     pub no_delay: bool,
     pub cork: bool,
     pub quick_ack: bool,
+    // UDP
+    /// UDP_SEGMENT: how long the datagrams are that a send makes; 0: it makes one.
+    pub segment: u16,
+    /// UDP_GRO: remembered only, datagrams come one by one.
+    pub merges: bool,
     pub max_segment: u16,
     pub keep_idle: u32,
     pub keep_interval: u32,
@@ -103,11 +112,14 @@ impl Options {
             broadcast: false,
             inline: false,
             switches: 0,
+            send_time: 0,
+            buffer_lock: 0,
+            rehash: true,
             stamps: Stamps::default(),
             priority: 0,
             mark: 0,
             busy_poll: 0,
-            pacing: u32::MAX,
+            pacing: u64::MAX,
             incoming_cpu: u32::MAX,
             linger: None,
             send_buffer: if stream { STREAM_SEND } else { DATAGRAM_BUFFER },
@@ -138,6 +150,8 @@ impl Options {
             no_delay: false,
             cork: false,
             quick_ack: true,
+            segment: 0,
+            merges: false,
             max_segment: 0,
             keep_idle: 7200,
             keep_interval: 75,
@@ -233,7 +247,26 @@ mod so {
     pub const MAX_PACING_RATE: u32 = 47;
     pub const BPF_EXTENSIONS: u32 = 48;
     pub const INCOMING_CPU: u32 = 49;
+    pub const PEERCRED: u32 = 17;
+    pub const GET_FILTER: u32 = 26;
+    pub const DETACH_FILTER: u32 = 27;
+    pub const LOCK_FILTER: u32 = 44;
+    pub const ATTACH_BPF: u32 = 50;
+    pub const ATTACH_REUSEPORT_CBPF: u32 = 51;
+    pub const ATTACH_REUSEPORT_EBPF: u32 = 52;
+    pub const INCOMING_NAPI_ID: u32 = 56;
+    pub const COOKIE: u32 = 57;
+    pub const PEERGROUPS: u32 = 59;
+    pub const ZEROCOPY: u32 = 60;
+    pub const TXTIME: u32 = 61;
     pub const BINDTOIFINDEX: u32 = 62;
+    pub const PREFER_BUSY_POLL: u32 = 69;
+    pub const BUSY_POLL_BUDGET: u32 = 70;
+    pub const NETNS_COOKIE: u32 = 71;
+    pub const BUF_LOCK: u32 = 72;
+    pub const RESERVE_MEM: u32 = 73;
+    pub const TXREHASH: u32 = 74;
+    pub const RCVMARK: u32 = 75;
 }
 
 const RECVERR: u32 = 11;
@@ -244,8 +277,16 @@ const BPF_EXTENSIONS: u64 = 64;
 /// Half of what a connection's receive buffer grows to at most on Linux.
 const RECEIVE_LOW_MAX: u32 = 1_808_768;
 
+/// UDP_
+mod udp {
+    pub const CORK: u32 = 1;
+    pub const ENCAP: u32 = 100;
+    pub const SEGMENT: u32 = 103;
+    pub const GRO: u32 = 104;
+}
+
 /// Switches that are remembered.
-const SWITCHES: u64 = 1 << so::DEBUG
+const SWITCHES: u128 = 1 << so::DEBUG
     | 1 << so::DONTROUTE
     | 1 << so::NO_CHECK
     | 1 << so::PASSCRED
@@ -253,7 +294,13 @@ const SWITCHES: u64 = 1 << so::DEBUG
     | 1 << so::RXQ_OVFL
     | 1 << so::WIFI_STATUS
     | 1 << so::NOFCS
-    | 1 << so::SELECT_ERR_QUEUE;
+    | 1 << so::SELECT_ERR_QUEUE
+    | 1 << so::LOCK_FILTER
+    | 1 << so::ZEROCOPY
+    | 1 << so::PREFER_BUSY_POLL
+    | 1 << so::RCVMARK;
+/// CLOCK_MONOTONIC.
+const MONOTONIC: u32 = 1;
 
 /// Options of IP that are switches: RECVOPTS, PKTINFO, RECVERR, RECVTTL, RECVTOS, FREEBIND, TRANSPARENT, BIND_ADDRESS_NO_PORT …
 const IP_SWITCHES: u64 = 1 << 3
@@ -396,6 +443,7 @@ impl Net {
             RAW_LEVEL | ICMP_V6 if self.socket(index)?.is_raw() => {
                 [u64::from(self.get_filter(index, level, number)?), 0]
             }
+            UDP if self.is_udp(index)? => [u64::from(self.get_udp_option(index, number)?), 0],
             TCP | UDP | RAW_LEVEL | ICMP_V6 => return fail(ENOPROTOOPT),
             _ => return fail(EOPNOTSUPP),
         };
@@ -447,16 +495,38 @@ impl Net {
             so::RCVTIMEO => socket.limits.receive,
             so::SNDTIMEO => socket.limits.send,
             so::BUSY_POLL => u64::from(options.busy_poll),
-            so::MAX_PACING_RATE => u64::from(options.pacing),
+            so::MAX_PACING_RATE => options.pacing,
             so::INCOMING_CPU => u64::from(options.incoming_cpu),
             so::BINDTOIFINDEX => u64::from(options.device),
-            so::BSDCOMPAT => 0,
+            so::BSDCOMPAT | so::INCOMING_NAPI_ID | so::RESERVE_MEM | so::GET_FILTER => 0,
+            so::COOKIE => 1 << 40 | socket.ino,
+            so::NETNS_COOKIE => 1,
+            so::TXTIME => options.send_time,
+            so::BUF_LOCK => options.buffer_lock.into(),
+            so::TXREHASH => options.rehash.into(),
+            so::PEERGROUPS => return fail(ENODATA),
+            so::PEERCRED => {
+                // No process and nobody.
+                self.scratch.extend_from_slice(&0u32.to_ne_bytes());
+                self.scratch.extend_from_slice(&[0xff; 8]);
+                0
+            }
             so::BPF_EXTENSIONS => BPF_EXTENSIONS,
             so::PEEK_OFF if socket.is_stream() || socket.is_raw() => return fail(EOPNOTSUPP),
-            number if number < 64 && SWITCHES >> number & 1 != 0 => options.switches >> number & 1,
+            number if number < 128 && SWITCHES >> number & 1 != 0 => {
+                (options.switches >> number & 1) as u64
+            }
             _ => return fail(ENOPROTOOPT),
         };
         Ok([value, 0])
+    }
+
+    /// SO_LOCK_FILTER: the filter stays.
+    pub(crate) fn check_filter_lock(&self, index: u32) -> Answer<()> {
+        match self.socket(index)?.options.switches >> so::LOCK_FILTER & 1 {
+            0 => Ok(()),
+            _ => fail(EPERM),
+        }
     }
 
     /// SO_ERROR: what the socket, or its connection, is told once.
@@ -533,6 +603,46 @@ impl Net {
             }
             _ => return fail(ENOPROTOOPT),
         })
+    }
+
+    fn is_udp(&self, index: u32) -> Answer<bool> {
+        let socket = self.socket(index)?;
+        Ok(socket.kind == DATAGRAM && socket.protocol == protocol::UDP)
+    }
+
+    fn get_udp_option(&mut self, index: u32, number: u32) -> Answer<u32> {
+        let options = &self.socket(index)?.options;
+        Ok(match number {
+            udp::CORK => options.cork.into(),
+            udp::SEGMENT => options.segment.into(),
+            udp::GRO => options.merges.into(),
+            udp::ENCAP => 0,
+            _ => return fail(ENOPROTOOPT),
+        })
+    }
+
+    /// Checksums of UDP are always made.
+    fn set_udp_option(
+        &mut self,
+        cx: &mut Context,
+        index: u32,
+        number: u32,
+        value: i32,
+    ) -> Answer<()> {
+        let options = &mut self.socket_mut(index)?.options;
+        match number {
+            udp::CORK => {
+                options.cork = value != 0;
+                if value == 0 {
+                    self.uncork(cx, index)?;
+                }
+            }
+            udp::SEGMENT => options.segment = within(value, 0, u16::MAX.into())? as u16,
+            udp::GRO => options.merges = value != 0,
+            udp::ENCAP if value == 0 => {}
+            _ => return fail(ENOPROTOOPT),
+        }
+        Ok(())
     }
 
     fn get_tcp_option(&mut self, index: u32, number: u32) -> Answer<u32> {
@@ -621,7 +731,7 @@ impl Net {
             TCP if self.socket(index)?.is_stream() => {
                 self.set_tcp_option(cx, index, number, value as i32)?
             }
-            // Checksums of UDP are always made; segments are not cut for others.
+            UDP if self.is_udp(index)? => self.set_udp_option(cx, index, number, value as i32)?,
             TCP | UDP | RAW_LEVEL | ICMP_V6 => return fail(ENOPROTOOPT),
             _ => return fail(EOPNOTSUPP),
         }
@@ -639,10 +749,21 @@ impl Net {
         let on = value != 0;
         let privileged = matches!(
             number,
-            so::SNDBUFFORCE | so::RCVBUFFORCE | so::MARK | so::DEBUG
-        );
+            so::SNDBUFFORCE
+                | so::RCVBUFFORCE
+                | so::MARK
+                | so::DEBUG
+                | so::PREFER_BUSY_POLL
+                | so::BUSY_POLL_BUDGET
+        ) || number == so::TXTIME && value as u32 != MONOTONIC;
         if privileged && on && !self.has_capability(cx, capability::NET_ADMIN) {
             return fail(if number == so::DEBUG { EACCES } else { EPERM });
+        }
+        if number == so::BUSY_POLL
+            && value as i32 > self.socket(index)?.options.busy_poll as i32
+            && !self.has_capability(cx, capability::NET_ADMIN)
+        {
+            return fail(EPERM);
         }
         if number == so::PRIORITY && value > 6 && !self.has_capability(cx, capability::NET_ADMIN) {
             return fail(EPERM);
@@ -656,6 +777,7 @@ impl Net {
         let socket = self.socket_mut(index)?;
         let (stream, is_raw) = (socket.is_stream(), socket.is_raw());
         let options = &mut socket.options;
+        let locked = options.switches >> so::LOCK_FILTER & 1 != 0;
         match number {
             so::TYPE | so::DOMAIN | so::PROTOCOL | so::ERROR | so::ACCEPTCONN | so::SNDLOWAT => {
                 return fail(ENOPROTOOPT)
@@ -688,12 +810,32 @@ impl Net {
             so::RCVTIMEO => socket.limits.receive = value,
             so::SNDTIMEO => socket.limits.send = value,
             so::BUSY_POLL => options.busy_poll = within(value as u32 as i32, 0, i32::MAX)?,
-            so::MAX_PACING_RATE => options.pacing = value as u32,
+            so::MAX_PACING_RATE => options.pacing = value,
+            so::TXTIME if value >> 32 > 3 => return fail(EINVAL),
+            so::TXTIME => options.send_time = value,
+            so::ZEROCOPY if value > 1 => return fail(EINVAL),
+            so::BUSY_POLL_BUDGET => {
+                within(value as u32 as i32, 0, 0xffff)?;
+            }
+            so::BUF_LOCK => options.buffer_lock = within(value as u32 as i32, 0, 3)? as u8,
+            so::TXREHASH => match value as u32 as i32 {
+                -1..=1 => options.rehash = value != 0,
+                _ => return fail(EINVAL),
+            },
+            so::RESERVE_MEM => return fail(EOPNOTSUPP),
+            so::ATTACH_REUSEPORT_CBPF => return fail(EINVAL),
+            // It stays locked.
+            so::LOCK_FILTER if !on && locked => return fail(EPERM),
+            so::GET_FILTER | so::DETACH_FILTER | so::ATTACH_BPF | so::ATTACH_REUSEPORT_EBPF
+                if locked =>
+            {
+                return fail(EPERM)
+            }
             so::INCOMING_CPU => options.incoming_cpu = value as u32,
             so::BSDCOMPAT => {}
             so::PEEK_OFF if stream || is_raw => return fail(EOPNOTSUPP),
-            number if number < 64 && SWITCHES >> number & 1 != 0 => {
-                options.switches = options.switches & !(1 << number) | u64::from(on) << number;
+            number if number < 128 && SWITCHES >> number & 1 != 0 => {
+                options.switches = options.switches & !(1 << number) | u128::from(on) << number;
             }
             _ => return fail(ENOPROTOOPT),
         }

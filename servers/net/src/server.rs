@@ -368,6 +368,7 @@ impl Net {
         if let Some(claim) = self.sockets.get_mut(index).and_then(|s| s.claim.take()) {
             self.ports.remove(&claim);
         }
+        self.drop_held(cx, index);
         self.sockets.remove(index);
         cx.refund(payer, SOCKET_COST);
         cx.wake(key(index, READABLE));
@@ -572,7 +573,7 @@ impl Net {
             false => {
                 let done = match self.socket(index)?.protocol {
                     protocol::UDP if self.socket(index)?.kind == DATAGRAM => {
-                        self.send_datagram(cx, index, length, sent)?
+                        self.send_datagram(cx, index, length, sent, flags & msg::MORE != 0)?
                     }
                     _ => self.send_raw(cx, index, length, sent)?,
                 };
@@ -1250,7 +1251,10 @@ impl Server for Net {
             }
             net::NAME => self.name(index, cx.request.words[1]),
             net::COOKIE => self.make_cookie(cx, index),
-            net::FILTER => self.set_packet_filter(cx, index).map(|()| Reply::result(0)),
+            net::FILTER => {
+                self.check_filter_lock(index)?;
+                self.set_packet_filter(cx, index).map(|()| Reply::result(0))
+            }
             _ => fail(ENOSYS),
         }
     }

@@ -1,9 +1,11 @@
 //! A socket: what a handle leads to. What a connection is, which may outlive it, is [`crate::stream`]'s.
 
 use crate::address::{Address, Endpoint};
+use crate::corked::Held;
 use crate::datagram::Queue;
 use crate::options::Options;
 use crate::ports::Claim;
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use cairn_idl::fs::poll;
 use cairn_idl::net::{INET, RAW, STREAM};
@@ -57,6 +59,8 @@ pub struct Socket {
     pub further: u32,
     /// Of a raw socket: a bit for each type of ICMP that it does not want, as it lies in `struct icmp6_filter`.
     pub filter: [u8; FILTER],
+    /// The beginning of a datagram that more sends make.
+    pub held: Option<Box<Held>>,
 }
 
 pub const NOTHING: u32 = u32::MAX;
@@ -98,6 +102,7 @@ impl Socket {
             writes: true,
             further: NOTHING,
             filter: [0; FILTER],
+            held: None,
         }
     }
 

@@ -163,6 +163,48 @@ fn all_gone(b: &mut Bench<Net>) {
     assert!(charged <= 32, "{charged} pages");
 }
 
+/// Datagrams that several sends make, and sends that make several.
+#[test]
+fn datagrams_in_pieces() {
+    let mut b = bench();
+    let to = socket(&mut b, INET, DATAGRAM);
+    assert_eq!(bind(&mut b, to, Address::LOOPBACK_V4, 7000), 0);
+    let from = socket(&mut b, INET, DATAGRAM);
+    assert_eq!(connect(&mut b, from, Address::LOOPBACK_V4, 7000), 0);
+    let more = [net::SEND, msg::DONTWAIT | msg::MORE];
+    assert_eq!(result_of(&mut b, from, &more, b"ab"), 2);
+    assert_eq!(result_of(&mut b, from, &more, b"cd"), 2);
+    assert_eq!(receive(&mut b, to, 100, 0), Err(-EAGAIN));
+    assert_eq!(send(&mut b, from, b"e"), 1);
+    assert_eq!(receive(&mut b, to, 100, 0), Ok(b"abcde".to_vec()));
+    // Too much takes with it what was held.
+    assert_eq!(result_of(&mut b, from, &more, b"ab"), 2);
+    assert_eq!(send(&mut b, from, &[0; 65_507]), -EMSGSIZE);
+    assert_eq!(send(&mut b, from, b"f"), 1);
+    assert_eq!(receive(&mut b, to, 100, 0), Ok(b"f".to_vec()));
+    let segment = [net::SET_OPTION, 17 << 32 | 103, 2, 0];
+    assert_eq!(result_of(&mut b, from, &segment, b""), 0);
+    assert_eq!(send(&mut b, from, b"abc"), 3);
+    assert_eq!(receive(&mut b, to, 100, 0), Ok(b"ab".to_vec()));
+    assert_eq!(receive(&mut b, to, 100, 0), Ok(b"c".to_vec()));
+    assert_eq!(send(&mut b, from, &[0; 257]), -EINVAL);
+    let cork = |on: u64| [net::SET_OPTION, 17 << 32 | 1, on, 0];
+    assert_eq!(result_of(&mut b, from, &cork(1), b""), 0);
+    assert_eq!(send(&mut b, from, b"gh"), 2);
+    assert_eq!(receive(&mut b, to, 100, 0), Err(-EAGAIN));
+    assert_eq!(result_of(&mut b, from, &cork(0), b""), 0);
+    assert_eq!(receive(&mut b, to, 100, 0), Ok(b"gh".to_vec()));
+    // What is held is nobody's when its socket has gone.
+    assert_eq!(result_of(&mut b, from, &more, &[0; 60_000]), 60_000);
+    b.close(from);
+    b.close(to);
+    all_gone(&mut b);
+}
+
+fn result_of(b: &mut Bench<Net>, badge: u64, words: &[u64], bytes: &[u8]) -> i64 {
+    call(b, badge, words, bytes, 0).map_or(i64::MIN, |answer| answer.result())
+}
+
 #[test]
 fn a_stream_there_and_back() {
     for address in [Address::LOOPBACK_V4, Address::LOOPBACK] {

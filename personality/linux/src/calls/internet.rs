@@ -2,6 +2,8 @@
 
 use super::io;
 use super::messages::{put_control, Header};
+use super::socket_options::{memory_info, narrowed, wide_value, width};
+use super::socket_options::{COOKIE, MAX_PACING_RATE, MEMINFO, MEMINFO_SIZE, TXTIME};
 use super::sockets::{give, Passing};
 use crate::descriptors::OpenFile;
 use crate::errno::*;
@@ -550,6 +552,19 @@ pub fn get_option(
         };
         return user::write(length, &(words[0] as u32));
     }
+    if (level, number) == (1, COOKIE) && room < 8 {
+        return Err(EINVAL);
+    }
+    if (level, number) == (1, MEMINFO) {
+        let ask = |number: u64| -> Result<u64> {
+            let request = Request::new(&[net::GET_OPTION, level << 32 | number, 0]);
+            Ok(request.input(&mut [0; 8]).call(file.slot())?[1])
+        };
+        let bytes = memory_info(ask(8)?, ask(7)?);
+        let count = MEMINFO_SIZE.min(room as usize);
+        user::write_bytes(address, &bytes[..count])?;
+        return user::write(length, &(count as u32));
+    }
     let mut bytes = [0; net::OPTION_MAX];
     let given = match (level, number) {
         (PACKET_LEVEL, PACKET_HDRLEN) if room < 4 => return Err(EINVAL),
@@ -572,7 +587,15 @@ pub fn get_option(
             16
         }
         // There are none, and `sshd` ends a connection that has some.
-        (1, SO_BINDTODEVICE) | (0, IP_OPTIONS) => 0,
+        (1, SO_BINDTODEVICE | SO_ATTACH_FILTER) | (0, IP_OPTIONS) => 0,
+        (1, number) if width(number, room) == 8 => {
+            put(0, &words[1].to_ne_bytes());
+            8
+        }
+        (1, number) => {
+            put(0, &(narrowed(number, words[1], 4) as u32).to_ne_bytes());
+            4
+        }
         // A byte, for who has room for no more.
         (0, _) if (1..4).contains(&room) && words[1] < 256 => {
             put(0, &[words[1] as u8]);
@@ -645,6 +668,9 @@ pub fn set_option(
         (1, SO_LINGER) => {
             let [on, seconds] = user::read::<[i32; 2]>(address)?;
             (words[2], words[3]) = (u64::from(on != 0), u64::from(seconds.max(0) as u32));
+        }
+        (1, MAX_PACING_RATE | TXTIME) => {
+            words[2] = wide_value(number, address, length).unwrap_or(Err(EINVAL))?;
         }
         (1, SO_RCVTIMEO | SO_SNDTIMEO) if length < 16 => return Err(EINVAL),
         (1, SO_RCVTIMEO | SO_SNDTIMEO) => {

@@ -23,6 +23,59 @@ const TIMESTAMP: u64 = 29;
 const TIMESTAMPNS: u64 = 35;
 const TIMESTAMP_NEW: u64 = 63;
 const TIMESTAMPNS_NEW: u64 = 64;
+const SNDBUF: u64 = 7;
+const RCVBUF: u64 = 8;
+const BINDTODEVICE: u64 = 25;
+const ATTACH_FILTER: u64 = 26;
+const TIMESTAMPING: u64 = 37;
+pub const MAX_PACING_RATE: u64 = 47;
+pub const MEMINFO: u64 = 55;
+pub const INCOMING_NAPI_ID: u64 = 56;
+pub const COOKIE: u64 = 57;
+pub const TXTIME: u64 = 61;
+const TIMESTAMPING_NEW: u64 = 65;
+pub const NETNS_COOKIE: u64 = 71;
+
+/// How many bytes the value of an option of SOL_SOCKET has that is one number.
+pub fn width(number: u64, room: u32) -> usize {
+    match number {
+        MAX_PACING_RATE if room < 8 => 4,
+        MAX_PACING_RATE | COOKIE | TXTIME | NETNS_COOKIE => 8,
+        _ => 4,
+    }
+}
+
+/// The number as it is told in so few bytes: a rate that does not fit is the largest.
+pub fn narrowed(number: u64, value: u64, width: usize) -> u64 {
+    match number {
+        MAX_PACING_RATE if width == 4 => value.min(u32::MAX.into()),
+        _ => value,
+    }
+}
+
+/// Bytes of SO_MEMINFO: of what Linux counts here only the bounds of both buffers are known.
+pub const MEMINFO_SIZE: usize = 36;
+pub fn memory_info(receive: u64, send: u64) -> [u8; MEMINFO_SIZE] {
+    let mut bytes = [0; MEMINFO_SIZE];
+    bytes[4..8].copy_from_slice(&(receive as u32).to_ne_bytes());
+    bytes[12..16].copy_from_slice(&(send as u32).to_ne_bytes());
+    bytes
+}
+
+/// The value of an option that is set, of those with more than four bytes; `None`: it is another one.
+pub fn wide_value(number: u64, address: u64, length: i32) -> Option<Result<u64>> {
+    match number {
+        MAX_PACING_RATE if length >= 8 => Some(user::read(address)),
+        // All is no bound, in any width.
+        MAX_PACING_RATE if length >= 4 => Some(user::read::<u32>(address).map(|rate| match rate {
+            u32::MAX => u64::MAX,
+            rate => rate.into(),
+        })),
+        TXTIME if length != 8 => Some(Err(EINVAL)),
+        TXTIME => Some(user::read(address)),
+        _ => None,
+    }
+}
 
 /// The number that the manager of local sockets knows.
 fn known_locally(number: u64) -> u64 {
@@ -65,7 +118,10 @@ pub fn getsockopt(f: &mut Frame) -> Result<u64> {
     if (length as i32) < 0 {
         return Err(EINVAL);
     }
-    let mut bytes = [0; 16];
+    if number == COOKIE && length < 8 {
+        return Err(EINVAL);
+    }
+    let mut bytes = [0; MEMINFO_SIZE];
     let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
     let count = match number {
         LINGER => {
@@ -87,9 +143,21 @@ pub fn getsockopt(f: &mut Frame) -> Result<u64> {
             put(8, &user_space::group((words[2] >> 32) as u32).to_ne_bytes());
             12
         }
+        // Those of packets and interfaces mean nothing here.
+        BINDTODEVICE | ATTACH_FILTER => 0,
+        TIMESTAMPING | TIMESTAMPING_NEW => 8,
+        MEMINFO => {
+            put(
+                0,
+                &memory_info(option(&file, RCVBUF)?, option(&file, SNDBUF)?),
+            );
+            MEMINFO_SIZE
+        }
         number => {
-            put(0, &(option(&file, number)? as u32).to_ne_bytes());
-            4
+            let width = width(number, length);
+            let value = narrowed(number, option(&file, number)?, width);
+            put(0, &value.to_ne_bytes()[..width]);
+            width
         }
     };
     let count = count.min(length as usize);
@@ -125,6 +193,7 @@ pub fn setsockopt(f: &mut Frame) -> Result<u64> {
         }
         RCVTIMEO | SNDTIMEO if length < 16 => return Err(EINVAL),
         RCVTIMEO | SNDTIMEO => timeout(user::read(address)?)?,
+        MAX_PACING_RATE | TXTIME => wide_value(number, address, length).unwrap_or(Err(EINVAL))?,
         _ => user::read::<u32>(address)?.into(),
     };
     Request::new(&[local::SET_OPTION, number, value, further])

@@ -1,0 +1,125 @@
+//! Datagrams of UDP that several sends make together (MSG_MORE, UDP_CORK), and sends that make several (UDP_SEGMENT): udp(7).
+//!
+//! What is held is charged to the socket's payer, and is less than a datagram's most.
+
+use crate::datagram::HEADER;
+use crate::server::{fail, Net, Sent};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use cairn_idl::errno::*;
+use cairn_resmgr::server::Answer;
+use cairn_resmgr::{Context, Failure};
+
+/// Most bytes of a datagram's text.
+const MOST: usize = 65_535 - HEADER;
+/// Most datagrams that one send makes.
+const SEGMENTS: usize = 128;
+
+/// The beginning of a datagram, and where it goes: the first send says that.
+pub struct Held {
+    bytes: Vec<u8>,
+    sent: Sent,
+    charged: usize,
+}
+
+impl Net {
+    /// A send that makes no datagram of its own alone.
+    #[cold]
+    pub(crate) fn send_in_pieces(
+        &mut self,
+        cx: &mut Context,
+        index: u32,
+        length: usize,
+        sent: &Sent,
+        more: bool,
+    ) -> Answer<usize> {
+        let socket = self.socket_mut(index)?;
+        let (corked, payer) = (socket.options.cork, socket.payer);
+        let held = socket.held.take();
+        if held.is_none() {
+            // Who cannot be reached is told at once.
+            self.sending(cx, index, sent)?;
+        }
+        let mut held = held.unwrap_or_else(|| {
+            Box::new(Held {
+                bytes: Vec::new(),
+                sent: *sent,
+                charged: 0,
+            })
+        });
+        // What fails takes with it what was held.
+        let added = take_in(cx, payer, &mut held, length);
+        if more || corked {
+            match added {
+                Ok(()) => {
+                    self.socket_mut(index)?.held = Some(held);
+                    return Ok(length);
+                }
+                Err(failure) => {
+                    cx.refund(payer, held.charged);
+                    return Err(failure);
+                }
+            }
+        }
+        let done = added.and_then(|()| self.send_held(cx, index, &held));
+        cx.refund(payer, held.charged);
+        done.map(|()| length)
+    }
+
+    fn send_held(&mut self, cx: &mut Context, index: u32, held: &Held) -> Answer<()> {
+        let bytes = &held.bytes[..];
+        let size = match self.socket(index)?.options.segment {
+            0 => bytes.len().max(1),
+            size => size.into(),
+        };
+        if bytes.len() <= size {
+            return self.send_whole(cx, index, Some(bytes), bytes.len(), &held.sent);
+        }
+        let way = self.sending(cx, index, &held.sent)?.2;
+        if size + HEADER > way.mtu as usize || bytes.len() > size * SEGMENTS {
+            return fail(EINVAL);
+        }
+        for piece in bytes.chunks(size) {
+            self.send_whole(cx, index, Some(piece), piece.len(), &held.sent)?;
+        }
+        Ok(())
+    }
+
+    /// UDP_CORK is taken away: what is held goes.
+    pub(crate) fn uncork(&mut self, cx: &mut Context, index: u32) -> Answer<()> {
+        let socket = self.socket_mut(index)?;
+        let payer = socket.payer;
+        let Some(held) = socket.held.take() else {
+            return Ok(());
+        };
+        // Nobody waits for the result of this.
+        let _ = self.send_held(cx, index, &held);
+        cx.refund(payer, held.charged);
+        self.pump(cx);
+        Ok(())
+    }
+
+    /// The socket goes, and what it held.
+    pub(crate) fn drop_held(&mut self, cx: &mut Context, index: u32) {
+        if let Some(socket) = self.sockets.get_mut(index) {
+            let payer = socket.payer;
+            if let Some(held) = socket.held.take() {
+                cx.refund(payer, held.charged);
+            }
+        }
+    }
+}
+
+/// More of the datagram, from the caller.
+fn take_in(cx: &mut Context, payer: u32, held: &mut Held, length: usize) -> Answer<()> {
+    let before = held.bytes.len();
+    if length > MOST - before {
+        return fail(EMSGSIZE);
+    }
+    cx.charge(payer, length)?;
+    held.charged += length;
+    let room = held.bytes.try_reserve_exact(length);
+    room.map_err(|_| Failure::Errno(ENOBUFS))?;
+    held.bytes.resize(before + length, 0);
+    cx.fetch(0, &mut held.bytes[before..])
+}
