@@ -34,6 +34,9 @@ fn check(cx: &mut Context, name: &[u8], node: &Access, changes: bool) -> Answer<
     let (space, rest) = name.split_at(dot.map_or(name.len(), |dot| dot + 1));
     let refused = if changes { EPERM } else { ENODATA };
     let superuser = cx.has(label::SYSTEM);
+    if changes {
+        permission::changeable(node)?;
+    }
     match space {
         b"user." | b"trusted." | b"security." if rest.is_empty() => fail(EINVAL),
         b"user." => {

@@ -409,6 +409,10 @@ impl Context<'_> {
 
     /// [`Failure::Redirect`] to whoever serves a device or FIFO node of this kind; for `open` of a server that only keeps such nodes.
     pub fn redirect_special(&mut self, meta: &Meta) -> Failure {
+        // Number 0 is no device (as what RENAME_WHITEOUT leaves).
+        if meta.rdev == 0 && meta.mode & s::IFMT != s::IFIFO {
+            return Failure::Errno(errno::ENXIO);
+        }
         let mut text = [0u8; 40];
         let mut at = 0;
         let mut put = |bytes: &[u8]| {

@@ -8,7 +8,7 @@ use crate::lock::{end_of, Owner, Record, Refused};
 use crate::manager::{have_room, Core, RECORDS};
 use crate::notice::what;
 use crate::permission;
-use crate::server::{Access, Answer, Change, Server};
+use crate::server::{file_flags, Access, Answer, Change, Server};
 use alloc::vec::Vec;
 use cairn_abi::Token;
 use cairn_idl::capability::{of_file, ATTRIBUTE};
@@ -23,6 +23,9 @@ use cairn_rt::Received;
 const TRANSFER_MAX: usize = 0x7fff_f000;
 const RWF_NOWAIT: u64 = 8;
 const RWF_APPEND: u64 = 16;
+/// FS_IOC_GETFLAGS, FS_IOC_SETFLAGS.
+const GET_FLAGS: u64 = 0x8008_6601;
+const SET_FLAGS: u64 = 0x4008_6602;
 /// Flags that F_SETFL changes.
 const SETTABLE: u64 = o::APPEND | o::NONBLOCK | o::DIRECT | o::NOATIME;
 /// Handles whose content is constant have a position that stays where it is.
@@ -434,6 +437,9 @@ impl<S: Server> Core<S> {
 
     pub fn ioctl<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
         let [_, request, argument, ..] = cx.request.words;
+        if matches!(request, GET_FLAGS | SET_FLAGS) {
+            return self.file_flags(server, cx, request == SET_FLAGS);
+        }
         match self.handle(cx.request) {
             Ok(handle) if handle.flags & o::PATH == 0 => {
                 server.ioctl(cx, handle, request, argument)
@@ -443,6 +449,48 @@ impl<S: Server> Core<S> {
                 Err(refused.err().unwrap_or(Failure::Errno(EBADF)))
             }
         }
+    }
+
+    /// FS_IOC_GETFLAGS, FS_IOC_SETFLAGS: of regular files and directories.
+    #[cold]
+    fn file_flags<'a>(
+        &'a mut self,
+        server: &'a mut S,
+        cx: &mut Context,
+        set: bool,
+    ) -> Answer<Reply<'a>> {
+        let node = match self.handle(cx.request) {
+            Ok(handle) if handle.flags & o::PATH == 0 => handle.node,
+            refused => return Err(refused.err().unwrap_or(Failure::Errno(EBADF))),
+        };
+        let access = server.access(node)?;
+        let old = match access.mode & s::IFMT {
+            s::IFREG | s::IFDIR => server.file_flags(node)?,
+            _ => return fail(ENOTTY),
+        };
+        if !set {
+            cx.store(0, &old.to_le_bytes())?;
+            return Ok(Reply::result(0));
+        }
+        let mut bytes = [0; 4];
+        cx.fetch(0, &mut bytes)?;
+        let new = u32::from_le_bytes(bytes);
+        if server.read_only() {
+            return fail(EROFS);
+        }
+        permission::owner(cx, &access)?;
+        if (new ^ old) & !file_flags::KNOWN != 0 {
+            return fail(EOPNOTSUPP);
+        }
+        let fixed = file_flags::IMMUTABLE | file_flags::APPEND_ONLY;
+        if (new ^ old) & fixed != 0 && !cx.has(label::SYSTEM) {
+            return fail(EPERM);
+        }
+        server.set_file_flags(cx, node, new)?;
+        self.names_changed(&access);
+        self.cache.file_changed();
+        self.notice(server, cx, node, what::ATTRIB);
+        Ok(Reply::result(0))
     }
 
     pub fn poll<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {

@@ -1,6 +1,6 @@
 //! Linux's structures as bytes, and plain values for them.
 
-use crate::server::Meta;
+use crate::server::{file_flags, Meta};
 use cairn_idl::device::ST_DEV;
 use cairn_idl::fs::{kind, s, Stat, Statfs, NAME_MAX};
 
@@ -44,6 +44,11 @@ pub fn empty_statfs() -> Statfs {
         namelen: NAME_MAX as i64,
         ..Statfs::default()
     }
+}
+
+/// The last word of a status with a birth time, for statx(2): what of these flags is told, and what could be.
+pub fn told(flags: u32) -> i64 {
+    1 | i64::from(flags & file_flags::TOLD) << 8 | i64::from(file_flags::TOLD) << 16
 }
 
 /// [`kind`] bits of a node of this mode, when nothing special is to be said.

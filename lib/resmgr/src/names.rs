@@ -9,7 +9,7 @@ use crate::manager::{Core, Mount};
 use crate::notice::{what, Name};
 use crate::path::{Dots, Found, Last};
 use crate::permission::{self, EXECUTE, READ, WRITE};
-use crate::server::{Access, Answer, Change, New, Rename, Server};
+use crate::server::{Access, Answer, Change, New, Rename, Server, APPEND_ONLY, IMMUTABLE};
 use crate::transport::Leads;
 use cairn_abi::flag;
 use cairn_idl::errno::*;
@@ -30,6 +30,7 @@ const UTIME_OMIT: u64 = 0x3fff_fffe;
 const ELSEWHERE: u64 = u64::MAX;
 const RENAME_NOREPLACE: u64 = 1;
 const RENAME_EXCHANGE: u64 = 2;
+const RENAME_WHITEOUT: u64 = 4;
 
 fn fail<T>(number: i64) -> Answer<T> {
     Err(Failure::Errno(number))
@@ -78,6 +79,7 @@ impl<S: Server> Core<S> {
         if cx.request.words[1] & o::NOATIME != 0 {
             permission::owner(cx, &access)?;
         }
+        check_fixed(cx.request.words[1], &access)?;
         self.break_leases(server, cx, node)
     }
 
@@ -127,7 +129,7 @@ impl<S: Server> Core<S> {
                 }
                 self.check_open(cx.request.badge, &access, want)?;
                 // (One branch for what is seldom there.)
-                if (flags & o::NOATIME != 0) | self.leases.any() {
+                if (flags & o::NOATIME != 0) | self.leases.any() | access.is_fixed() {
                     self.check_further(server, cx, (node, access))?;
                 }
             }
@@ -300,7 +302,7 @@ impl<S: Server> Core<S> {
     ) -> Answer<(S::Node, Access)> {
         let range = found.name.ok_or(Failure::Errno(EEXIST))?;
         self.check_changes(cx.request.badge)?;
-        if !cx.has(label::ACCESS) {
+        if !cx.has(label::ACCESS) || found.dir_access.is_fixed() {
             permission::check(cx, &found.dir_access, WRITE | EXECUTE)?;
         }
         let names = if second { &self.second } else { &self.first };
@@ -400,6 +402,7 @@ impl<S: Server> Core<S> {
         if is(&access, s::IFLNK) {
             return fail(EOPNOTSUPP);
         }
+        permission::changeable(&access)?;
         permission::owner(cx, &access)?;
         let mut mode = mode as u32 & 0o7777;
         if mode & s::ISGID != 0 && !permission::gives_group_id(cx, access.gid) {
@@ -419,6 +422,7 @@ impl<S: Server> Core<S> {
     pub fn chown<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
         let [_, uid, gid, flags, ..] = cx.request.words;
         let (node, access) = self.existing(server, cx, last_for(flags))?;
+        permission::changeable(&access)?;
         let given = |id: u64| (id as u32 != u32::MAX).then_some(id as u32);
         let (uid, gid) = (given(uid), given(gid));
         if !cx.has(label::CHOWN) {
@@ -451,7 +455,11 @@ impl<S: Server> Core<S> {
         if atime_ns == UTIME_OMIT && mtime_ns == UTIME_OMIT {
             return Ok(Reply::result(0));
         }
-        if atime_ns == UTIME_NOW && mtime_ns == UTIME_NOW && cx.uid() != access.uid {
+        let both_now = atime_ns == UTIME_NOW && mtime_ns == UTIME_NOW;
+        if access.mode & IMMUTABLE != 0 || access.is_fixed() && !both_now {
+            return fail(EPERM);
+        }
+        if both_now && cx.uid() != access.uid {
             // Whoever may write may set the time to now.
             permission::check(cx, &access, WRITE)?;
         } else {
@@ -506,6 +514,10 @@ impl<S: Server> Core<S> {
         };
         if !is(&access, s::IFREG) {
             return fail(EINVAL);
+        }
+        // Who has an unchangeable file open for writing opened it before.
+        if access.mode & APPEND_ONLY != 0 || access.is_fixed() && cx.request.out_len != 0 {
+            return fail(EPERM);
         }
         if drop_set_id(server, cx, node, &access)? {
             self.cache.file_changed();
@@ -827,7 +839,11 @@ impl<S: Server> Core<S> {
 
     fn may_remove(&self, cx: &mut Context, dir: &Access, node: &Access) -> Answer<()> {
         permission::check(cx, dir, WRITE | EXECUTE)?;
-        permission::sticky(cx, dir, node)
+        permission::sticky(cx, dir, node)?;
+        match dir.mode & APPEND_ONLY != 0 {
+            true => fail(EPERM),
+            false => permission::changeable(node),
+        }
     }
 
     /// The badge of the portal that the second path starts at: the passed one's, or the first's. EXDEV if it leads to another manager, but only
@@ -885,6 +901,7 @@ impl<S: Server> Core<S> {
         if is(&access, s::IFDIR) {
             return fail(EPERM);
         }
+        permission::changeable(&access)?;
         permission::link(cx, &access)?;
         permission::check(cx, &new.dir_access, WRITE | EXECUTE)?;
         self.cache.name_made();
@@ -900,9 +917,11 @@ impl<S: Server> Core<S> {
     pub fn rename<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
         let flags = cx.request.words[1];
         let exchange = flags & RENAME_EXCHANGE != 0;
+        let whiteout = flags & RENAME_WHITEOUT != 0;
         let second = self.second_badge(cx);
-        if flags & !(RENAME_NOREPLACE | RENAME_EXCHANGE) != 0
-            || exchange && flags & RENAME_NOREPLACE != 0
+        if flags & !(RENAME_NOREPLACE | RENAME_EXCHANGE | RENAME_WHITEOUT) != 0
+            || exchange && flags & (RENAME_NOREPLACE | RENAME_WHITEOUT) != 0
+            || whiteout && !server.keeps_whiteouts()
         {
             return fail(EINVAL);
         }
@@ -977,6 +996,22 @@ impl<S: Server> Core<S> {
         };
         self.cache.name_made();
         server.rename(cx, &rename)?;
+        if whiteout {
+            // A device of number 0 says that nothing is there. Without room for it the name is as before (what was replaced is gone).
+            let new = new_node(cx, &old.dir_access, s::IFCHR, 0, &[]);
+            if let Err(failure) = server.create(cx, rename.from, rename.from_name, &new) {
+                let back = Rename {
+                    from: rename.to,
+                    from_name: rename.to_name,
+                    to: rename.from,
+                    to_name: rename.from_name,
+                    replaced: None,
+                    ..rename
+                };
+                server.rename(cx, &back)?;
+                return Err(failure);
+            }
+        }
         if let Some(ino) = socket {
             self.addresses.forget(cx, ino);
         }
@@ -1018,6 +1053,16 @@ impl<S: Server> Core<S> {
             }
             dir = server.parent(cx, dir)?;
         }
+    }
+}
+
+/// Opening of what may not change, or only grow.
+fn check_fixed(flags: u64, access: &Access) -> Answer<()> {
+    let writes = flags & o::ACCMODE != o::RDONLY || flags & o::TRUNC != 0;
+    let appends = flags & o::APPEND != 0 && flags & o::TRUNC == 0;
+    match writes && access.is_fixed() && (access.mode & IMMUTABLE != 0 || !appends) {
+        true => fail(EPERM),
+        false => Ok(()),
     }
 }
 

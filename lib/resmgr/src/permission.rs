@@ -1,7 +1,7 @@
 //! Who may do what with a node: owner, group and others as POSIX has it; who has the privilege over files may everything that makes sense.
 
 use crate::context::{Context, Failure};
-use crate::server::{Access, Answer};
+use crate::server::{Access, Answer, IMMUTABLE};
 use cairn_idl::errno::{EACCES, EPERM};
 use cairn_idl::fs::s;
 use cairn_idl::label;
@@ -38,6 +38,9 @@ pub fn check(cx: &mut Context, node: &Access, want: u32) -> Answer<()> {
 
 /// The same for another label than the caller's (access with real ids); supplementary groups are the caller's.
 pub fn check_as(cx: &mut Context, label: u64, node: &Access, want: u32) -> Answer<()> {
+    if want & WRITE != 0 && node.mode & IMMUTABLE != 0 {
+        return Err(Failure::Errno(EPERM));
+    }
     if allowed(node, label, want, |group| in_groups(cx, group)) {
         Ok(())
     } else {
@@ -79,6 +82,14 @@ pub fn link(cx: &mut Context, node: &Access) -> Answer<()> {
         return Err(Failure::Errno(EPERM));
     }
     Ok(())
+}
+
+/// What may not change has its attributes and names for good, whoever asks.
+pub fn changeable(node: &Access) -> Answer<()> {
+    match node.is_fixed() {
+        true => Err(Failure::Errno(EPERM)),
+        false => Ok(()),
+    }
 }
 
 /// The directory's sticky bit lets only owners remove or rename `node` in it.

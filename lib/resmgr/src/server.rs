@@ -36,7 +36,35 @@ pub struct Access {
     pub gid: u32,
 }
 
+/// Bits above those of `mode` in [`Access`], of servers that have the framework look at them: nothing may change; all that is written goes behind the end.
+pub const IMMUTABLE: u32 = 1 << 20;
+pub const APPEND_ONLY: u32 = 1 << 21;
+
+/// Flags of FS_IOC_SETFLAGS as Linux has them.
+pub mod file_flags {
+    pub const IMMUTABLE: u32 = 0x10;
+    pub const APPEND_ONLY: u32 = 0x20;
+    pub const NODUMP: u32 = 0x40;
+    pub const NOATIME: u32 = 0x80;
+    /// What can be set here.
+    pub const KNOWN: u32 = 0xf0;
+    /// Of these statx(2) tells.
+    pub const TOLD: u32 = 0x70;
+}
+
 impl Access {
+    /// [`IMMUTABLE`] or [`APPEND_ONLY`].
+    #[inline]
+    pub fn is_fixed(&self) -> bool {
+        self.mode & (IMMUTABLE | APPEND_ONLY) != 0
+    }
+
+    /// The bits of `mode` for these flags.
+    #[inline]
+    pub fn marks(flags: u32) -> u32 {
+        (flags & (file_flags::IMMUTABLE | file_flags::APPEND_ONLY)) << 16
+    }
+
     #[inline]
     pub fn is_directory(&self) -> bool {
         self.mode & s::IFMT == s::IFDIR
@@ -341,6 +369,23 @@ pub trait Server: Sized {
     ) -> Answer<Self::Node> {
         let _ = (cx, dir, name, new);
         Err(Failure::Errno(EROFS))
+    }
+
+    /// Flags of a file or directory (FS_IOC_GETFLAGS), of servers that keep them.
+    fn file_flags(&mut self, node: Self::Node) -> Answer<u32> {
+        let _ = node;
+        Err(Failure::Errno(ENOTTY))
+    }
+
+    /// They are from now on these ([`file_flags::KNOWN`] may differ from what they were). The caller's right is checked.
+    fn set_file_flags(&mut self, cx: &mut Context, node: Self::Node, flags: u32) -> Answer<()> {
+        let _ = (cx, node, flags);
+        Err(Failure::Errno(ENOTTY))
+    }
+
+    /// Does it keep nodes of devices, so that RENAME_WHITEOUT can leave one?
+    fn keeps_whiteouts(&self) -> bool {
+        false
     }
 
     /// A file without a name in this directory's file system (O_TMPFILE).

@@ -183,10 +183,14 @@ impl<M: Memory, D: Attached> Ext4<M, D> {
     #[inline(never)]
     fn status_with_birth(&mut self, node: u32) -> Answer<Stat> {
         let mut stat = self.status(node)?;
-        let birth = self.node(node)?.birth;
+        let (birth, flags) = (self.node(node)?.birth, self.node(node)?.flags);
         // Inodes of 128 bytes have no room for it.
         if birth != Time::default() {
-            stat.unused = [birth.sec, birth.nsec.into(), 1];
+            stat.unused = [
+                birth.sec,
+                birth.nsec.into(),
+                cairn_resmgr::layout::told(flags),
+            ];
         }
         Ok(stat)
     }
@@ -482,6 +486,31 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
         }
         self.arm(cx);
         Ok(ino)
+    }
+
+    fn file_flags(&mut self, node: u32) -> Answer<u32> {
+        Ok(self.loaded(node)?.flags)
+    }
+
+    fn set_file_flags(&mut self, cx: &mut Context, ino: u32, flags: u32) -> Answer<()> {
+        self.load_fresh(ino)?;
+        if !self.may_write() {
+            return fail(EROFS);
+        }
+        let now = self.look_at_clock(cx);
+        self.act(|fs| {
+            fs.change_inode(ino, |inode| {
+                inode.flags = flags;
+                inode.ctime = now;
+            })
+        })?;
+        self.refresh(ino);
+        self.arm(cx);
+        Ok(())
+    }
+
+    fn keeps_whiteouts(&self) -> bool {
+        true
     }
 
     fn create_unnamed(&mut self, cx: &mut Context, dir: u32, new: &New) -> Answer<u32> {

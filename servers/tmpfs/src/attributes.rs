@@ -38,6 +38,8 @@ pub struct Attributes {
     pub raises: bool,
     /// A write has more to look at than memory: that, or seals.
     pub asks: bool,
+    /// Of the node: [`cairn_resmgr::server::file_flags`].
+    pub flags: u32,
 }
 
 impl Attributes {
@@ -46,6 +48,7 @@ impl Attributes {
         names: 0,
         raises: false,
         asks: false,
+        flags: 0,
     };
 
     fn find(&self, name: &[u8]) -> Result<usize, usize> {

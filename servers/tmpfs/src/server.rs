@@ -395,7 +395,7 @@ impl<M: Memory> Server for Tmpfs<M> {
     fn access(&mut self, node: u32) -> Answer<Access> {
         let inode = self.inode(node)?;
         Ok(Access {
-            mode: inode.mode,
+            mode: inode.mode | Access::marks(inode.attributes.flags),
             uid: inode.uid,
             gid: inode.gid,
         })
@@ -466,7 +466,11 @@ impl<M: Memory> Server for Tmpfs<M> {
         let inode = self.inode(node)?;
         let unused = match cx.request.words[1] & fs::STAT_BIRTH {
             0 => [0; 3],
-            _ => [inode.birth.seconds, inode.birth.ns.into(), 1],
+            _ => [
+                inode.birth.seconds,
+                inode.birth.ns.into(),
+                cairn_resmgr::layout::told(inode.attributes.flags),
+            ],
         };
         let blocks = match &inode.kind {
             Kind::File(file) => file.content.count() * (PAGE as u64 / 512),
@@ -584,6 +588,22 @@ impl<M: Memory> Server for Tmpfs<M> {
         Ok(node)
     }
 
+    fn file_flags(&mut self, node: u32) -> Answer<u32> {
+        Ok(self.inode(node)?.attributes.flags)
+    }
+
+    fn set_file_flags(&mut self, cx: &mut Context, node: u32, flags: u32) -> Answer<()> {
+        let now = now(cx);
+        let inode = self.inode_mut(node)?;
+        inode.attributes.flags = flags;
+        inode.ctime = now;
+        Ok(())
+    }
+
+    fn keeps_whiteouts(&self) -> bool {
+        true
+    }
+
     fn create_unnamed(&mut self, cx: &mut Context, dir: u32, new: &New) -> Answer<u32> {
         self.accepts(dir)?;
         self.has_room()?;
@@ -660,6 +680,13 @@ impl<M: Memory> Server for Tmpfs<M> {
     }
 
     fn open(&mut self, cx: &mut Context, node: u32, flags: u64, _: &mut ()) -> Answer<Opened<u32>> {
+        // Its pages are the file: there is nothing to go around. (What O_CREAT made is there.)
+        if flags & o::DIRECT != 0
+            && flags & o::PATH == 0
+            && self.inode(node)?.mode & s::IFMT == s::IFREG
+        {
+            return fail(EINVAL);
+        }
         if flags & (fs::SEALABLE | o::TMPFILE & !o::DIRECTORY) != 0 {
             self.make_unnamed(node, flags);
         }

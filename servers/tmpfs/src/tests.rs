@@ -735,7 +735,7 @@ fn renaming() {
     assert_eq!(get(&mut b, b"b/in"), Ok(b"I".to_vec()));
     assert_eq!(rename(&mut b, b"b", b"none", 2), -ENOENT);
     assert_eq!(rename(&mut b, b"b", b"none", 3), -EINVAL);
-    assert_eq!(rename(&mut b, b"b", b"none", 4), -EINVAL);
+    assert_eq!(rename(&mut b, b"b", b"none", 8), -EINVAL);
     // The new path from another handle.
     let to = b.open(b"empty", 0, 0).unwrap();
     b.fake.own.insert(33, to);
@@ -1941,4 +1941,56 @@ fn what_is_mapped_often_is_cut_in_pieces() {
         assert_eq!(list.len(), if cut { 3 } else { 5 });
         assert_eq!(list.iter().filter(|&&address| address != 0).count(), 3);
     }
+}
+
+const GET_FLAGS: u64 = 0x8008_6601;
+const SET_FLAGS: u64 = 0x4008_6602;
+
+fn set_flags(b: &mut Fs, badge: u64, flags: u32) -> i64 {
+    b.result(badge, &[fs::IOCTL, SET_FLAGS], &flags.to_le_bytes())
+}
+
+/// Flags of chattr(1): what is fixed is nobody's to change, and only user 0 fixes it.
+#[test]
+fn fixed_files() {
+    let mut b = fs_();
+    let file = create(&mut b, b"f");
+    b.result(0, &[fs::MKDIR, 0o755], b"d");
+    for flags in [0x10, 0x20] {
+        assert_eq!(set_flags(&mut b, file, flags), 0);
+        let answer = b.call(file, &[fs::IOCTL, GET_FLAGS], b"", 4).unwrap();
+        assert_eq!(answer.data, flags.to_le_bytes());
+        assert_eq!(b.open(b"f", o::WRONLY, 0), Err(-EPERM));
+        assert_eq!(b.open(b"f", o::RDONLY | o::TRUNC, 0), Err(-EPERM));
+        let appends = b.open(b"f", o::WRONLY | o::APPEND, 0);
+        assert_eq!(appends.is_ok(), flags == 0x20);
+        assert_eq!(b.result(0, &[fs::UNLINK, 0], b"f"), -EPERM);
+        assert_eq!(b.result(0, &[fs::RENAME, 0], b"f\0g"), -EPERM);
+        assert_eq!(b.result(0, &[fs::CHMOD, 0o600, 0], b"f"), -EPERM);
+        assert_eq!(b.result(0, &[fs::TRUNCATE, 1], b"f"), -EPERM);
+    }
+    assert_eq!(set_flags(&mut b, file, 4), -EOPNOTSUPP);
+    assert_eq!(set_flags(&mut b, file, 0), 0);
+    assert_eq!(b.result(0, &[fs::UNLINK, 0], b"f"), 0);
+    let dir = b.open(b"d", o::RDONLY, 0).unwrap();
+    assert_eq!(set_flags(&mut b, dir, 0x10), 0);
+    assert_eq!(b.open(b"d/x", o::CREAT | o::RDWR, 0o644), Err(-EPERM));
+    assert_eq!(set_flags(&mut b, dir, 0x20), 0);
+    assert!(b.open(b"d/x", o::CREAT | o::RDWR, 0o644).is_ok());
+    assert_eq!(b.result(0, &[fs::UNLINK, 0], b"d/x"), -EPERM);
+}
+
+/// RENAME_WHITEOUT leaves a device of number 0, which nobody opens.
+#[test]
+fn whiteouts() {
+    let mut b = fs_();
+    create(&mut b, b"a");
+    assert_eq!(b.result(0, &[fs::RENAME, 4], b"a\0b"), 0);
+    assert_eq!(b.open(b"a", o::RDONLY, 0), Err(-ENXIO));
+    assert!(b.open(b"b", o::RDONLY, 0).is_ok());
+    assert_eq!(b.result(0, &[fs::RENAME, 4 | 2], b"a\0b"), -EINVAL);
+    assert_eq!(b.result(0, &[fs::RENAME, 4 | 1], b"b\0a"), -EEXIST);
+    assert_eq!(b.result(0, &[fs::RENAME, 4], b"b\0a"), 0);
+    assert_eq!(b.open(b"b", o::RDONLY, 0), Err(-ENXIO));
+    assert!(b.open(b"a", o::RDONLY, 0).is_ok());
 }

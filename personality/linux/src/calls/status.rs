@@ -240,11 +240,15 @@ const MOUNT_ID_AT: usize = 144;
 fn statx_bytes(s: &Stat) -> [u8; 256] {
     const BASIC: u32 = 0x7ff;
     let [birth, birth_ns, known] = s.unused;
-    let mask = BASIC | if known == 1 { BIRTH } else { 0 };
+    let mask = BASIC | if known & 1 != 0 { BIRTH } else { 0 };
+    // The attributes that are set, and those that could be.
+    let (attributes, could_be) = ((known >> 8 & 0xff) as u64, (known >> 16 & 0xff) as u64);
     let mut b = [0; 256];
     let mut put = |at: usize, bytes: &[u8]| b[at..at + bytes.len()].copy_from_slice(bytes);
     put(0, &mask.to_le_bytes());
     put(4, &(s.blksize as u32).to_le_bytes());
+    put(8, &attributes.to_le_bytes());
+    put(56, &could_be.to_le_bytes());
     put(16, &(s.nlink as u32).to_le_bytes());
     put(20, &s.uid.to_le_bytes());
     put(24, &s.gid.to_le_bytes());
@@ -282,10 +286,9 @@ pub fn statx(f: &mut Frame) -> Result<u64> {
     if flags & !known != 0 || flags & STATX_SYNC == STATX_SYNC || f.arg(3) & STATX_RESERVED != 0 {
         return Err(EINVAL);
     }
-    let birth = match f.arg(3) & u64::from(BIRTH) {
-        0 => 0,
-        _ => fs::STAT_BIRTH,
-    };
+    // With the birth time come the attributes, which are always told.
+    let birth = fs::STAT_BIRTH;
+    let asked = f.arg(3) as u32 & BIRTH;
     let mount = match f.arg(3) & u64::from(MOUNT_ID) {
         0 => None,
         _ => {
@@ -300,6 +303,10 @@ pub fn statx(f: &mut Frame) -> Result<u64> {
         let count = bytes.len().min(target.len());
         target[..count].copy_from_slice(&bytes[..count]);
         let mut bytes = statx_bytes(&stat);
+        if asked == 0 {
+            bytes[1] &= !((BIRTH >> 8) as u8);
+            bytes[80..92].fill(0);
+        }
         if let Some(number) = mount {
             bytes[1] |= (MOUNT_ID >> 8) as u8;
             bytes[MOUNT_ID_AT..MOUNT_ID_AT + 8].copy_from_slice(&number.to_le_bytes());
