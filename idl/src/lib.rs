@@ -125,6 +125,7 @@ pub mod capability {
     pub const SYS_TTY_CONFIG: u32 = 26;
     pub const MKNOD: u32 = 27;
     pub const WAKE_ALARM: u32 = 35;
+    pub const CHECKPOINT_RESTORE: u32 = 40;
     pub const LAST: u32 = 40;
 
     /// All of them, as a set.

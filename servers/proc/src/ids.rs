@@ -29,7 +29,7 @@ const FREE: Number = Number {
 };
 
 impl Number {
-    fn is_free(&self) -> bool {
+    pub fn is_free(&self) -> bool {
         self.owner == NONE && self.group == NONE && self.session == NONE
     }
 }
@@ -131,6 +131,15 @@ impl Numbers {
         }
     }
 
+    /// This number, if nobody has it.
+    pub fn allocate_this(&mut self, number: u32, owner: Slot) -> bool {
+        if number >= LIMIT || !self.get(number.into()).is_free() {
+            return false;
+        }
+        self.change(number, |entry| entry.owner = owner);
+        true
+    }
+
     /// The next free number upwards, which has one in this PID name space and those above it as well.
     pub fn allocate_in(&mut self, owner: Slot, thread: bool, space: &Pids) -> Option<u32> {
         let number = self.allocate(owner, thread)?;
@@ -219,6 +228,19 @@ mod tests {
         assert_eq!(numbers.process(301), None);
         assert_eq!(numbers.process(1), Some(7));
         assert_eq!(numbers.process(u64::MAX), None);
+    }
+
+    #[test]
+    fn a_number_can_be_chosen_once() {
+        let mut numbers = Numbers::default();
+        assert_eq!(numbers.allocate(7, false), Some(1));
+        assert!(!numbers.allocate_this(1, 8), "somebody has it");
+        assert!(!numbers.allocate_this(LIMIT, 8), "there is none such");
+        assert!(numbers.allocate_this(2, 8));
+        assert_eq!(numbers.process(2), Some(8));
+        assert_eq!(numbers.allocate(9, false), Some(3));
+        numbers.release(2);
+        assert!(numbers.allocate_this(2, 9));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The life of a process: fork, exec, exit, and what its end means for parent, children, group, session and machine.
 
 use crate::dispatch::Outcome;
+use crate::ids::LIMIT;
 use crate::kill::of_exception;
 use crate::limits;
 use crate::limits::CPU;
@@ -8,7 +9,7 @@ use crate::manager::Manager;
 use crate::pid_spaces::is_within;
 use crate::process::{Held, Inheritance, Process, Report, Text, Thread};
 use crate::signal::{code, IGNORED_BY_DEFAULT, LAST, SIGCHLD, SIGKILL, SIGSEGV};
-use crate::spaces::OF_CHILDREN;
+use crate::spaces::{NEW_PIDS, OF_CHILDREN};
 use crate::system::{Domain, Errno, Slots, Start, System};
 use crate::table::{Slot, NONE};
 use crate::tracing::event;
@@ -18,7 +19,8 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 use cairn_abi::service::thread;
 use cairn_abi::{death, Id};
-use cairn_idl::errno::{EAGAIN, EFAULT, EINVAL, ENAMETOOLONG, ENOMEM};
+use cairn_idl::capability::{CHECKPOINT_RESTORE, SYS_ADMIN};
+use cairn_idl::errno::{EAGAIN, EEXIST, EFAULT, EINVAL, ENAMETOOLONG, ENOMEM, EPERM};
 use cairn_idl::first_stack::Places;
 use cairn_idl::fs::PATH_MAX;
 use cairn_idl::proc::{fork, Credentials, TRACED_CHILD};
@@ -40,6 +42,11 @@ pub(crate) struct Executed {
     /// What it was called by, a script or a symbolic link perhaps.
     name: Vec<u8>,
     stack: Places,
+}
+
+/// A fork's signal at the child's end, and the number that the child shall have (0: any).
+fn signal_and_number(word: u64) -> (u64, u32) {
+    (word & 0xffff_ffff, (word >> 32) as u32)
 }
 
 impl<S: System> Manager<S> {
@@ -78,9 +85,32 @@ impl<S: System> Manager<S> {
         self.processes.give(slot);
     }
 
+    /// Who may choose its child's number: the administrator, of free ones, where there is no name space within another.
+    fn may_choose(&self, slot: Slot, number: u32, flags: u64) -> Result<(), Errno> {
+        if number == 0 {
+            return Ok(());
+        }
+        let process = &self.processes[slot];
+        if u64::from(number) >= LIMIT.into() {
+            return Err(EINVAL);
+        }
+        let within = process.pids.is_some() || process.child_pids.is_some();
+        if within || flags & NEW_PIDS != 0 {
+            return Err(EINVAL);
+        }
+        let creds = &process.creds;
+        match creds.has(SYS_ADMIN) || creds.has(CHECKPOINT_RESTORE) {
+            true if !self.numbers.get(number.into()).is_free() => Err(EEXIST),
+            true => Ok(()),
+            false => Err(EPERM),
+        }
+    }
+
     /// FORK
     pub(crate) fn fork(&mut self, message: &Received, slot: Slot) -> Result<Outcome, Errno> {
-        let [_, _, _, _, _, flags, exit_signal, _] = message.words;
+        let [_, _, _, _, _, flags, signal, _] = message.words;
+        let (exit_signal, wanted) = signal_and_number(signal);
+        self.may_choose(slot, wanted, flags)?;
         let known = fork::VFORK | fork::SHARE | fork::PARENT | OF_CHILDREN;
         if flags & !known != 0 || exit_signal > LAST as u64 {
             return Err(EINVAL);
@@ -124,7 +154,8 @@ impl<S: System> Manager<S> {
         (parent, domain): (Slot, Domain),
         slots: Option<&Slots>,
     ) -> Result<Outcome, Errno> {
-        let [_, rip, rsp, fs_base, gs_base, flags, exit_signal, _] = message.words;
+        let [_, rip, rsp, fs_base, gs_base, flags, signal, _] = message.words;
+        let (exit_signal, wanted) = signal_and_number(signal);
         let child = self.processes.take().ok_or(ENOMEM)?;
         let inheritance = self.processes[slot].bequeath(message.token as u32);
         let exit_parent = if flags & fork::PARENT == 0 {
@@ -136,6 +167,10 @@ impl<S: System> Manager<S> {
         let apart = self.born_apart(child, flags & OF_CHILDREN);
         let numbered = apart.and_then(|()| {
             let pids = &self.processes[child].pids;
+            if wanted != 0 {
+                let free = self.numbers.allocate_this(wanted, child);
+                return free.then_some(wanted).ok_or(EEXIST);
+            }
             let pid = self.numbers.allocate_in(child, false, pids);
             let refused = match pids {
                 Some(pids) if pids.has_ended() => ENOMEM,

@@ -25,7 +25,7 @@ use core::cell::{Cell, RefCell};
 const NEW_MOUNTS: u64 = 0x2_0000;
 const NEW_HOST: u64 = 0x400_0000;
 const NEW_USER: u64 = 0x1000_0000;
-const NEW_PIDS: u64 = 0x2000_0000;
+pub(crate) const NEW_PIDS: u64 = 0x2000_0000;
 const NEW_IPC: u64 = 0x800_0000;
 const NEW_CGROUPS: u64 = 0x200_0000;
 /// Of these a child has its own from its first moment on (FORK).

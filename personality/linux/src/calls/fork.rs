@@ -60,6 +60,8 @@ struct Wish {
     tls: u64,
     /// Where the number of the child's descriptor goes (CLONE_PIDFD).
     pidfd: u64,
+    /// The number that the child shall have; 0: any.
+    number: u32,
 }
 
 pub fn fork(f: &mut Frame) -> Result<u64> {
@@ -79,6 +81,7 @@ fn plain(flags: u64) -> Wish {
         child_tid: 0,
         tls: 0,
         pidfd: 0,
+        number: 0,
     }
 }
 
@@ -93,6 +96,7 @@ pub fn clone(f: &mut Frame) -> Result<u64> {
             child_tid: f.arg(3),
             tls: f.arg(4),
             pidfd: f.arg(2),
+            number: 0,
         },
     )
 }
@@ -126,7 +130,7 @@ pub fn clone3(f: &mut Frame) -> Result<u64> {
         88.. => user::read::<u64>(address + 80)?,
         _ => 0,
     };
-    checked_numbers(set_tid, numbers)?;
+    let number = checked_numbers(set_tid, numbers)?;
     let both = flag::SIGHAND | flag::CLEAR_SIGHAND;
     let lone = flags & (flag::THREAD | flag::PARENT) != 0 && signal != 0;
     if flags & !flag::KNOWN != 0
@@ -158,20 +162,27 @@ pub fn clone3(f: &mut Frame) -> Result<u64> {
             child_tid,
             tls,
             pidfd,
+            number,
         },
     )
 }
 
-/// Numbers that the child shall have in its name spaces of processes: they cannot be chosen here.
-fn checked_numbers(place: u64, count: u64) -> Result<()> {
+/// The number that the child shall have (0: any): the innermost of those for its PID name spaces. Who is in the first one has one.
+fn checked_numbers(place: u64, count: u64) -> Result<u32> {
     /// Name spaces within one another, on Linux.
     const DEEPEST: u64 = 32;
     match (place, count) {
-        (0, 0) => Ok(()),
+        (0, 0) => Ok(0),
         (0, _) | (_, 0) | (_, DEEPEST..) => Err(EINVAL),
+        (_, 2..) => Err(EINVAL),
         (place, _) => {
             let number = user::read::<i32>(place)?;
-            Err(if number < 1 { EINVAL } else { ENOSYS })
+            let inside = process().in_pid_space.load(Ordering::Relaxed);
+            match number {
+                ..1 => Err(EINVAL),
+                _ if inside => Err(ENOSYS),
+                number => Ok(number as u32),
+            }
         }
     }
 }
@@ -208,6 +219,9 @@ fn create(f: &mut Frame, wish: &Wish) -> Result<u64> {
         let needed = flag::VM | flag::SIGHAND;
         if wish.flags & needed != needed || wish.stack == 0 {
             return Err(EINVAL);
+        }
+        if wish.number != 0 {
+            return Err(ENOSYS);
         }
         new_thread(f, wish)
     } else {
@@ -286,7 +300,7 @@ fn request(
         fs_base(wish),
         target.me,
         flags | parent | wish.flags & flag::NEW_SPACES & !spaces::NEW_MOUNTS,
-        wish.signal,
+        wish.signal | u64::from(wish.number) << 32,
     ];
     let request = match slots {
         Some(slots) => Request::new(&words).out(slots.bytes()),
