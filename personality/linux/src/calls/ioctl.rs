@@ -3,15 +3,16 @@
 use super::descriptors::set_nonblocking;
 use super::internet;
 use super::io::usable;
+use super::open::open_file;
 use super::owners;
 use super::spaces::{number_inside, number_outside};
 use crate::descriptors::{number, OpenFile};
-use crate::errno::{Result, EINVAL, ENOTTY};
+use crate::errno::{Result, EINVAL, EIO, ENOTTY};
 use crate::frames;
 use crate::machine::area::{area, process, Frame};
 use crate::machine::request::Request;
 use crate::machine::user::{self, UserRange};
-use crate::path::make_room;
+use crate::path::AT_FDCWD;
 use crate::signal::{bit, SIGTTOU};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -19,7 +20,9 @@ use cairn_idl::fs::{self, o, s};
 use core::sync::atomic::Ordering;
 
 const FIONREAD: u64 = 0x541b;
+const FIBMAP: u64 = 1;
 const FIGETBSZ: u64 = 2;
+const FIOQSIZE: u64 = 0x5460;
 const FIONCLEX: u64 = 0x5450;
 const TIOCGPGRP: u64 = 0x540f;
 const TIOCSPGRP: u64 = 0x5410;
@@ -61,11 +64,11 @@ fn sizes(request: u64) -> Sizes {
         0x5414 => Sizes(8, 0),                    // TIOCSWINSZ
         0x541e => Sizes(0, 72),                   // TIOCGSERIAL
         0x5419 | 0x5424 => Sizes(0, 4),           // TIOCGSOFTCAR, TIOCGETD
-        0x541a | 0x5423 => Sizes(4, 0),
-        0x5429 => Sizes(0, 4),                            // TIOCGSID
-        0x4b33 => Sizes(0, 1),                            // KDGKBTYPE
-        0x4b3b => Sizes(0, 4),                            // KDGETMODE
-        0x1260 | 0x1263 => Sizes(0, 8),                   // BLKGETSIZE, BLKRAGET
+        0x541a | 0x5420 | 0x5423 => Sizes(4, 0),  // TIOCSSOFTCAR, TIOCPKT, TIOCSETD
+        0x5429 => Sizes(0, 4),                    // TIOCGSID
+        0x4b33 => Sizes(0, 1),                    // KDGKBTYPE
+        0x4b3b => Sizes(0, 4),                    // KDGETMODE
+        0x1260 | 0x1263 => Sizes(0, 8),           // BLKGETSIZE, BLKRAGET
         0x125e | 0x1268 | 0x1278..=0x127c => Sizes(0, 4), // BLKROGET, BLKSSZGET, BLKIOMIN to BLKDISCARDZEROES
         0x1277 => Sizes(16, 0),                           // BLKDISCARD
         0x127e => Sizes(0, 2),                            // BLKROTATIONAL
@@ -80,6 +83,9 @@ fn sizes(request: u64) -> Sizes {
         0x4004_54ca => Sizes(40, 40),
         0x8004_54d2 => Sizes(0, 40),
         0x4004_54c8 | 0x4004_54cb..=0x4004_54ce | 0x4004_54d0 => Sizes(0, 0),
+        // Of files' flags and versions the size is that of a long, and what is there is an int.
+        0x8008_6601 | 0x8008_7601 => Sizes(0, 4),
+        0x4008_6602 | 0x4008_7602 => Sizes(4, 0),
         request if request > 0xffff => {
             let size = request >> 16 & 0x3fff;
             let (out, input) = (request >> 30 & 1, request >> 31 & 1);
@@ -104,6 +110,10 @@ pub fn ioctl(f: &mut Frame) -> Result<u64> {
         }
         FIOASYNC => {
             let on: u32 = user::read(argument)?;
+            // What tells nobody that it is ready cannot send signals.
+            if on != 0 && !owners::can_signal(&file) {
+                return Err(ENOTTY);
+            }
             return owners::set_async(fd, &file, on != 0);
         }
         FIOSETOWN | SIOCSPGRP if file.mode & s::IFMT == s::IFSOCK => {
@@ -119,8 +129,16 @@ pub fn ioctl(f: &mut Frame) -> Result<u64> {
     if file.object.is_some() {
         return Err(ENOTTY);
     }
-    if file.mode & s::IFMT == s::IFREG && matches!(request, FIONREAD | FIGETBSZ) {
+    let format = file.mode & s::IFMT;
+    if format == s::IFREG && matches!(request, FIONREAD | FIGETBSZ | FIOQSIZE)
+        || format == s::IFDIR && request == FIOQSIZE
+    {
         return of_regular_file(&file, request, argument);
+    }
+    // Numbers of a disk's blocks, which user 0 may ask for: no file system tells them.
+    if format == s::IFREG && request == FIBMAP {
+        user::read::<u32>(argument)?;
+        return Err(EINVAL);
     }
     if request == TIOCGPTPEER {
         return open_peer(&file, argument);
@@ -213,10 +231,12 @@ fn change_partition(file: &OpenFile, argument: u64) -> Result<u64> {
     request.wait(file.slot()).map(|w| w[0])
 }
 
-/// The other side of a pseudo-terminal comes as a portal.
-/// How much there is to read, or the size of blocks.
+/// How much there is to read, the size of blocks, or what the file takes of its disk.
 fn of_regular_file(file: &OpenFile, request: u64, argument: u64) -> Result<u64> {
     let stat = super::status::stat_handle(file)?;
+    if request == FIOQSIZE {
+        return user::write(argument, &(stat.blocks * 512)).map(|()| 0);
+    }
     let value = match request {
         FIGETBSZ => stat.blksize,
         _ => {
@@ -228,17 +248,21 @@ fn of_regular_file(file: &OpenFile, request: u64, argument: u64) -> Result<u64> 
     user::write(argument, &(value as u32)).map(|()| 0)
 }
 
+/// The other side of a pseudo-terminal, opened by its name.
 fn open_peer(file: &OpenFile, flags: u64) -> Result<u64> {
-    make_room()?;
-    let words = [fs::IOCTL, TIOCGPTPEER, flags & !o::CLOEXEC];
-    let words = Request::new(&words).brings(1).call(file.slot())?;
-    let peer = OpenFile::portal(words[7] as u32, fs::kind::TERMINAL, fs::s::IFCHR | 0o620);
+    const TIOCGPTN: u64 = 0x8004_5430;
+    let mut number = [0; 4];
+    let request = Request::new(&[fs::IOCTL, TIOCGPTN]).input(&mut number);
+    request.call(file.slot()).map_err(|errno| match errno {
+        // The slave itself.
+        ENOTTY if file.is(fs::kind::TERMINAL) => EIO,
+        errno => errno,
+    })?;
+    let name = alloc::format!("/dev/pts/{}", u32::from_le_bytes(number));
+    let peer = open_file(AT_FDCWD, name.as_bytes(), flags & !o::CLOEXEC, 0)?;
     let cloexec = flags & o::CLOEXEC != 0;
-    process()
-        .state()
-        .files
-        .insert(Arc::new(peer), cloexec, 0)
-        .map(u64::from)
+    let mut state = process().state();
+    state.files.insert(peer, cloexec, 0).map(u64::from)
 }
 
 #[cfg(test)]

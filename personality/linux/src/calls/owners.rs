@@ -2,7 +2,7 @@
 //! `proc` send the signals. Owner and signal are kept with the open file, of which a child gets a copy.
 
 use super::epoll::{self, has_readiness};
-use crate::descriptors::OpenFile;
+use crate::descriptors::{event_kind, OpenFile};
 use crate::errno::{Result, EINVAL, EPERM, ESRCH};
 use crate::event::MANAGER;
 use crate::machine::area::process;
@@ -93,6 +93,11 @@ pub fn set_signal(fd: u64, file: &OpenFile, signal: u64) -> Result<u64> {
 }
 
 /// O_ASYNC. What is always ready passes it over.
+/// Does the file tell when it is ready, so that a signal can be sent?
+pub fn can_signal(file: &OpenFile) -> bool {
+    has_readiness(file) && !file.is(event_kind::SET)
+}
+
 pub fn set_async(fd: u64, file: &OpenFile, on: bool) -> Result<u64> {
     let on_before = file.signals.on.load(Ordering::Relaxed);
     if on == on_before || !has_readiness(file) || file.path_only {

@@ -33,6 +33,9 @@ pub const READY: u64 = poll::IN | poll::OUT | poll::RDNORM | poll::WRNORM;
 
 /// Ready bits of one file now.
 pub fn look(file: &OpenFile, mask: u64) -> u64 {
+    if file.path_only {
+        return poll::NVAL;
+    }
     if file.object.is_some() || file.is(kind::ALWAYS_READY) {
         return mask & READY;
     }

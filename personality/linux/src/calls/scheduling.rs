@@ -1,12 +1,13 @@
 //! Scheduling, priorities, processors, resource limits and use.
 
-use crate::errno::{Result, E2BIG, EACCES, EINVAL, EPERM, ESRCH};
+use crate::errno::{Result, E2BIG, EACCES, EBUSY, EINVAL, EOPNOTSUPP, EPERM, ESRCH};
 use crate::machine::area::{area, process, Frame};
 use crate::machine::fpu::system_page;
 use crate::machine::gate;
 use crate::machine::request::Request;
 use crate::machine::user;
 use cairn_abi::layout::{linux_slot, MAX_SLOTS, PAGE};
+use cairn_idl::capability::SYS_NICE;
 use cairn_idl::proc;
 use core::sync::atomic::Ordering;
 
@@ -168,6 +169,9 @@ const ATTRIBUTES: u64 = 48;
 /// With the bounds of use of later days, which are not there.
 const ALL_ATTRIBUTES: u64 = 56;
 const RESET_ON_FORK: u64 = 1;
+const DEADLINE: u64 = 6;
+/// Bounds of use, which a kernel can be without.
+const USE_BOUNDS: u64 = 0x60;
 
 /// sched_setattr: policies, priorities and nice values. Deadlines and what later sizes have are not there.
 pub fn sched_setattr(f: &mut Frame) -> Result<u64> {
@@ -195,8 +199,14 @@ pub fn sched_setattr(f: &mut Frame) -> Result<u64> {
     let flags = words[1];
     let nice = words[2] as u32 as i32;
     let (mut wanted, mut priority) = (words[0] >> 32, (words[2] >> 32) as u32);
+    if flags & USE_BOUNDS != 0 {
+        return Err(EOPNOTSUPP);
+    }
     if (wanted as i32) < 0 || flags & !(RESET_ON_FORK | KEEP_POLICY | KEEP_PARAMETERS) != 0 {
         return Err(EINVAL);
+    }
+    if wanted == DEADLINE && flags & (KEEP_POLICY | KEEP_PARAMETERS) == 0 {
+        return refuse_deadline(user::read(address.wrapping_add(24))?);
     }
     let now = policy(pid)?;
     if flags & (KEEP_POLICY | KEEP_PARAMETERS) != 0 {
@@ -219,6 +229,21 @@ pub fn sched_setattr(f: &mut Frame) -> Result<u64> {
         _ => RESETS,
     };
     set_policy(pid, wanted | resets, priority)
+}
+
+/// There are no deadlines: what is wrong with these (run time, deadline and period, in ns) is said as on Linux.
+#[cold]
+fn refuse_deadline([runtime, deadline, period]: [u64; 3]) -> Result<u64> {
+    const LEAST: u64 = 1 << 10;
+    let whole = if period == 0 { deadline } else { period };
+    let ordered = runtime <= deadline && deadline <= whole;
+    let wrong = deadline == 0 || runtime < LEAST || !ordered || (deadline | period) >> 63 != 0;
+    match wrong || !process().is_capable(SYS_NICE) {
+        true if wrong => Err(EINVAL),
+        true => Err(EPERM),
+        // No time is set aside for them, so there is none left.
+        false => Err(EBUSY),
+    }
 }
 
 pub fn sched_getattr(f: &mut Frame) -> Result<u64> {
@@ -270,13 +295,17 @@ pub fn sched_get_priority_min(f: &mut Frame) -> Result<u64> {
 }
 
 pub fn sched_rr_get_interval(f: &mut Frame) -> Result<u64> {
-    const QUANTUM: u64 = 10_000_000;
+    // As `/proc/sys/kernel/sched_rr_timeslice_ms` says, and what Linux gives ordinary threads that are alone.
+    const ROUND: u64 = 100_000_000;
+    const ORDINARY: u64 = 4_000_000;
     const FIFO: u64 = 1;
+    const RR: u64 = 2;
     exists(f.arg(0))?;
     // Who is FIFO is not interrupted for his like.
-    let quantum = match policy(f.arg(0)) {
-        Ok((policy, _)) if policy & !RESETS == FIFO => 0,
-        _ => QUANTUM,
+    let quantum = match policy(f.arg(0)).map(|(policy, _)| policy & !RESETS) {
+        Ok(FIFO) => 0,
+        Ok(RR) => ROUND,
+        _ => ORDINARY,
     };
     crate::time::write_timespec(f.arg(1), quantum)?;
     Ok(0)
