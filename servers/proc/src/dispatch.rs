@@ -93,7 +93,7 @@ impl<S: System> Manager<S> {
         let has = |roles: u64| message.badge & roles != 0;
         match words[0] {
             FORK..=SPACE_TURN | TRACE..=RANDOM => {}
-            IDS_OF..=SIGNAL_OWNER | CGROUP_MAKE..=KEYS_SET => return self.outside(message),
+            IDS_OF..=SIGNAL_OWNER | CGROUP_MAKE..=SET_COMM => return self.outside(message),
             _ if message.badge == BADGE_BACKGROUND => return Ok(self.background()),
             _ if message.badge == BADGE_FORKS => return Ok(self.errand(message)),
             _ => return Err(ENOSYS),
@@ -216,7 +216,7 @@ impl<S: System> Manager<S> {
             IDS_OF => role::TERMINAL | role::INSPECT,
             SIGNAL_GROUP | SET_TERMINAL | NOTE_FOREGROUND => role::TERMINAL,
             CGROUP_MAKE..=CGROUP_OF | CGROUP_CPU => role::CGROUP,
-            SPACE_HOLD..=MAP_WRITE | SET_LOGIN | SET_OOM => role::SPACES,
+            SPACE_HOLD..=MAP_WRITE | SET_LOGIN | SET_OOM | SET_COMM => role::SPACES,
             LIFE_OF | FOLLOW => role::LIVES,
             SIGNAL_FOR | SIGNAL_OWNER => role::SIGNALS,
             MEMORY_OPEN | MEMORY => role::MEMORY,
@@ -287,6 +287,7 @@ impl<S: System> Manager<S> {
             MAP_WRITE => self.map_write(message),
             SET_LOGIN => self.set_login(words[1], words[2], words[3]),
             SET_OOM => self.set_oom(words[1], words[2], words[3] as i64, words[4] != 0),
+            SET_COMM => self.set_comm(message),
             NUMBER_OF => self.number_of_domain(words[1], words[2], words[3] != 0),
             NOTE_FOREGROUND => self.note_foreground(words[1], words[2]),
             _ => Err(ENOSYS),

@@ -232,7 +232,9 @@ impl<S: System> Manager<S> {
         };
         self.forks += 1;
         let now = self.system.now();
+        let comm = self.processes[slot].comm_of(by);
         let record = &mut self.processes[child];
+        record.comm = comm;
         record.exit_signal = exit_parent;
         record.start = now;
         self.enter(child, domain, id);

@@ -57,6 +57,8 @@ pub struct Thread {
     pub frozen: bool,
     /// Of system calls; none for most.
     pub filters: Option<Rc<Filter>>,
+    /// Its name, unless it is the first: that is called as its process.
+    pub comm: [u8; 16],
 }
 
 impl Thread {
@@ -71,6 +73,7 @@ impl Thread {
             traced: None,
             frozen: false,
             filters: None,
+            comm: [0; 16],
         }
     }
 }
@@ -430,6 +433,22 @@ impl Process {
     pub fn thread(&mut self, id: Id) -> Option<&mut Thread> {
         let at = self.threads.place(id)?;
         self.threads.get_mut(at)
+    }
+
+    /// The name of the thread that the nucleus calls `id`; of none, the process's.
+    pub fn comm_of(&self, id: Id) -> [u8; 16] {
+        let thread = self.threads.place(id).map(|at| &self.threads[at]);
+        let thread = thread.filter(|thread| thread.tid != self.pid);
+        thread.map_or(self.comm, |thread| thread.comm)
+    }
+
+    /// The same by its number; none: it has no such thread.
+    pub fn comm_by_tid(&mut self, tid: u64) -> Option<&mut [u8; 16]> {
+        if tid == u64::from(self.pid) {
+            return Some(&mut self.comm);
+        }
+        let thread = self.threads.iter_mut().find(|t| u64::from(t.tid) == tid)?;
+        Some(&mut thread.comm)
     }
 
     /// `comm` from the last part of a path, at most 15 bytes.

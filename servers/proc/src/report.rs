@@ -230,6 +230,10 @@ impl<S: System> Manager<S> {
         };
         let process = &mut self.processes[slot];
         process.peak_pages = process.peak_pages.max(space.resident);
+        let comm = match with_domain {
+            true => process.comm_by_tid(message.words[3]).copied(),
+            false => None,
+        };
         let process = &self.processes[slot];
         let (tracer, at_stop) = self.trace_shown(slot);
         let state = match (process.ended, process.stopped) {
@@ -260,7 +264,7 @@ impl<S: System> Manager<S> {
             foreground: session.foreground,
             state: state as u32,
             threads: process.threads.len() as u32,
-            comm: process.comm,
+            comm: comm.unwrap_or(process.comm),
             creds: process.creds,
             nice: process.scheduling.nice,
             life: process.watch_badge(slot),

@@ -6,7 +6,7 @@ use crate::signal::LAST;
 use crate::system::{Errno, System};
 use crate::table::Slot;
 use cairn_idl::capability::SYS_ADMIN;
-use cairn_idl::errno::{EINVAL, EPERM};
+use cairn_idl::errno::{EINVAL, EPERM, ESRCH};
 use cairn_rt::Received;
 
 const SET_PDEATHSIG: u64 = 1;
@@ -26,16 +26,17 @@ impl<S: System> Manager<S> {
         let [_, option, value, ..] = message.words;
         match option {
             SET_NAME => {
-                let length = message.out_len.min(15);
-                let name = self.bytes(message, 0, length)?;
-                let end = name.iter().position(|b| *b == 0).unwrap_or(length);
-                let comm = &mut self.processes[slot].comm;
-                *comm = [0; 16];
-                comm[..end].copy_from_slice(&name[..end]);
+                let name = self.name_in(message)?;
+                let process = &mut self.processes[slot];
+                let pid = process.pid;
+                match process.thread(message.token as u32) {
+                    Some(thread) if thread.tid != pid => thread.comm = name,
+                    _ => process.comm = name,
+                }
                 return done(0);
             }
             GET_NAME => {
-                let comm = self.processes[slot].comm;
+                let comm = self.processes[slot].comm_of(message.token as u32);
                 self.answer(message, &comm[..message.in_len.min(16)])?;
                 return done(0);
             }
@@ -59,6 +60,28 @@ impl<S: System> Manager<S> {
             GET_NO_NEW_PRIVS => return done(process.no_new_privileges as i64),
             _ => return Err(EINVAL),
         }
+        done(0)
+    }
+
+    /// A thread's name, of at most 15 bytes that are not 0.
+    fn name_in(&mut self, message: &Received) -> Result<[u8; 16], Errno> {
+        let name = self.bytes(message, 0, message.out_len.min(15))?;
+        let end = name.iter().position(|b| *b == 0).unwrap_or(name.len());
+        let mut comm = [0; 16];
+        comm[..end].copy_from_slice(&name[..end]);
+        Ok(comm)
+    }
+
+    /// SET_COMM
+    pub(crate) fn set_comm(&mut self, message: &Received) -> Result<Outcome, Errno> {
+        let [_, domain, pid, tid, ..] = message.words;
+        let by = self.by_domain(domain)?;
+        let slot = self.numbers.process(pid).ok_or(ESRCH)?;
+        if slot != by {
+            return Err(EINVAL);
+        }
+        let name = self.name_in(message)?;
+        *self.processes[slot].comm_by_tid(tid).ok_or(ESRCH)? = name;
         done(0)
     }
 

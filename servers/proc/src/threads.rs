@@ -52,6 +52,7 @@ impl<S: System> Manager<S> {
         let filters = self.processes[slot].filters_of(by);
         let thread = Thread {
             filters,
+            comm: self.processes[slot].comm_of(by),
             ..Thread::new(id, tid, scheduling)
         };
         self.processes[slot].threads.push(thread);

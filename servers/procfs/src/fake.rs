@@ -24,6 +24,7 @@ pub struct Fake {
     pub maps: Vec<(u32, u32, SpaceMap, Vec<u8>)>,
     pub logins: Vec<(u32, u32, u32)>,
     pub ooms: Vec<(u32, u32, i32, bool)>,
+    pub names: Vec<(u32, u32, u32, Vec<u8>)>,
     pub restarted: Vec<Vec<u8>>,
 }
 
@@ -250,6 +251,15 @@ impl System for Fake {
 
     fn set_map(&mut self, domain: u32, pid: u32, which: SpaceMap, text: &[u8]) -> Result<(), i64> {
         self.maps.push((domain, pid, which, text.to_vec()));
+        Ok(())
+    }
+
+    fn thread_name(&mut self, pid: u32, tid: u32) -> Option<[u8; 16]> {
+        (pid == 10).then(|| named(&format!("thread-{tid}")))
+    }
+
+    fn set_thread_name(&mut self, domain: u32, pid: u32, tid: u32, name: &[u8]) -> Result<(), i64> {
+        self.names.push((domain, pid, tid, name.to_vec()));
         Ok(())
     }
 

@@ -138,7 +138,17 @@ impl System for Outside {
         if pid == 0 {
             return None;
         }
-        self.proc().status(pid as u64, reader.into()).ok()
+        self.proc().status(pid as u64, reader.into(), 0).ok()
+    }
+
+    fn thread_name(&mut self, pid: u32, tid: u32) -> Option<[u8; 16]> {
+        let status = self.proc().status(pid.into(), 0, tid.into());
+        status.ok().filter(|_| pid != 0).map(|status| status.comm)
+    }
+
+    fn set_thread_name(&mut self, domain: u32, pid: u32, tid: u32, name: &[u8]) -> Result<(), i64> {
+        let set = self.proc().set_comm(domain, pid.into(), tid.into(), name);
+        set.map_err(Failure::errno)
     }
 
     fn tids(&mut self, pid: u32, reader: u32) -> Vec<u32> {

@@ -13,9 +13,15 @@ use core::fmt::Write;
 pub const TICK: u64 = 10_000_000;
 const PAGE: u64 = 4096;
 
-fn name(status: &Status) -> String {
-    let end = status.comm.iter().position(|&byte| byte == 0).unwrap_or(16);
-    String::from_utf8_lossy(&status.comm[..end]).into_owned()
+/// Of a thread, or of a process as its first thread.
+fn name<S: System>(system: &mut S, status: &Status, who: Who) -> String {
+    let comm = match who.tid == who.pid {
+        true => Some(status.comm),
+        false => system.thread_name(who.pid, who.tid),
+    };
+    let comm = comm.unwrap_or(status.comm);
+    let end = comm.iter().position(|&byte| byte == 0).unwrap_or(16);
+    String::from_utf8_lossy(&comm[..end]).into_owned()
 }
 
 fn state(status: &Status, who: Who) -> char {
@@ -47,13 +53,15 @@ pub fn command_line<S: System>(system: &mut S, who: Who) -> Vec<u8> {
 }
 
 pub fn comm<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<()> {
-    let _ = writeln!(out, "{}", name(&system.status(who.pid, who.reader)?));
+    let it = system.status(who.pid, who.reader)?;
+    let _ = writeln!(out, "{}", name(system, &it, who));
     Some(())
 }
 
 pub fn stat<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<()> {
     let it = system.status(who.pid, who.reader)?;
     let tid = system.number_for(who.reader, who.tid);
+    let name = name(system, &it, who);
     let foreground = if it.terminal == 0 {
         -1
     } else {
@@ -63,7 +71,7 @@ pub fn stat<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<()>
         out,
         "{} ({}) {} {} {} {} {} {} 4194304 {} {} {} {} ",
         tid,
-        name(&it),
+        name,
         state(&it, who),
         it.ppid,
         it.pgid,
@@ -128,11 +136,12 @@ pub fn status<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<(
     };
     let c = &it.creds;
     let tid = system.number_for(who.reader, who.tid);
+    let name = name(system, &it, who);
     let _ = write!(
         out,
         "Name:\t{}\nUmask:\t0022\nState:\t{state}\nTgid:\t{}\nNgid:\t0\nPid:\t{}\nPPid:\t{}\nTracerPid:\t{}\n\
          Uid:\t{}\t{}\t{}\t{}\nGid:\t{}\t{}\t{}\t{}\nFDSize:\t64\nGroups:\t",
-        name(&it), it.pid, tid, it.ppid, it.tracer, c.ruid, c.euid, c.suid, c.euid, c.rgid, c.egid, c.sgid, c.egid,
+        name, it.pid, tid, it.ppid, it.tracer, c.ruid, c.euid, c.suid, c.euid, c.rgid, c.egid, c.sgid, c.egid,
     );
     for group in c.groups.iter().take(c.group_count as usize) {
         let _ = write!(out, "{group} ");

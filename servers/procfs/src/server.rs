@@ -3,7 +3,9 @@
 use crate::components::{restart, RESTART};
 use crate::process;
 use crate::system::{Memories, System};
-use crate::table::{rows, Dir, Row, What, Who, DROP_CACHES, LEASE_TIME, LOGIN_USER, OLD_OOM, OOM};
+use crate::table::{
+    rows, Dir, Row, What, Who, COMM, DROP_CACHES, LEASE_TIME, LOGIN_USER, OLD_OOM, OOM,
+};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -705,6 +707,17 @@ impl<S: System> Server for Procfs<S> {
             cx.fetch(0, text)?;
             let user = user_of(text).ok_or(Failure::Errno(EINVAL))?;
             let set = self.system.set_login(cx.request.sender, who.pid, user);
+            set.map_err(Failure::Errno)?;
+            return Ok(length);
+        }
+        if name == COMM {
+            let most = length.min(15);
+            let mut text = [0; 15];
+            cx.fetch(0, &mut text[..most])?;
+            let sender = cx.request.sender;
+            let set = self
+                .system
+                .set_thread_name(sender, who.pid, who.tid, &text[..most]);
             set.map_err(Failure::Errno)?;
             return Ok(length);
         }

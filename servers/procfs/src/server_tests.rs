@@ -140,7 +140,7 @@ fn status_and_the_like_tell_the_same() {
 fn threads_have_their_process_s_texts() {
     let mut bench = bench();
     assert_eq!(names(&mut bench, "10/task"), [".", "..", "10", "11"]);
-    assert!(text(&mut bench, "10/task/11/stat").starts_with("11 (a) sh)"));
+    assert!(text(&mut bench, "10/task/11/stat").starts_with("11 (thread-11)"));
     assert!(text(&mut bench, "10/task/11/status").contains("Tgid:\t10\n"));
     assert_eq!(bench.open(b"10/task/12", 0, 0), Err(-ENOENT));
     assert_eq!(bench.open(b"10/task/11/task", 0, 0), Err(-ENOENT));
@@ -564,6 +564,26 @@ fn for_whom_a_login_was_is_told_and_written() {
     assert_eq!(write(b"1", 3), -EINVAL);
     let written = [(SHELL_DOMAIN, 10, 1001), (SHELL_DOMAIN, 10, u32::MAX)];
     assert_eq!(bench.server.system.logins, written);
+}
+
+#[test]
+fn threads_have_names_of_their_own() {
+    let mut bench = bench();
+    bench.label = cairn_idl::label::make(1000, 1000);
+    assert_eq!(text(&mut bench, "10/comm"), "a) sh\n");
+    assert_eq!(text(&mut bench, "10/task/10/comm"), "a) sh\n");
+    assert_eq!(text(&mut bench, "10/task/11/comm"), "thread-11\n");
+    assert!(text(&mut bench, "10/task/11/stat").starts_with("11 (thread-11) "));
+    assert!(text(&mut bench, "10/task/11/status").starts_with("Name:\tthread-11\n"));
+    assert_eq!(bench.open(b"1/comm", o::WRONLY, 0), Err(-EACCES));
+    let file = bench.open(b"10/task/11/comm", o::WRONLY, 0).unwrap();
+    for (text, length) in [(&b"new"[..], 3), (b"longer than a name may be", 25)] {
+        let answer = bench.call(file, &[fs::WRITE, 0], text, 0);
+        assert_eq!(answer.unwrap().result(), length);
+    }
+    let written = [b"new".to_vec(), b"longer than a n".to_vec()];
+    let written = written.map(|name| (SHELL_DOMAIN, 10, 11, name));
+    assert_eq!(bench.server.system.names, written);
 }
 
 #[test]

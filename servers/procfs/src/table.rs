@@ -18,6 +18,9 @@ pub const LEASE_TIME: &str = "lease-break-time";
 /// A file of a process that it may write itself.
 pub const LOGIN_USER: &str = "loginuid";
 
+/// The name of a thread.
+pub const COMM: &str = "comm";
+
 /// How likely a process is to end when memory is exhausted, in the present and in the old scale.
 pub const OOM: &str = "oom_score_adj";
 pub const OLD_OOM: &str = "oom_adj";
@@ -426,7 +429,7 @@ pub fn rows<S: System>() -> alloc::vec::Vec<Row<S>> {
         text(Random, "uuid", machine::uuid),
         text(Process, "cgroup", process::cgroup),
         bytes(Process, "cmdline", process::command_line),
-        text(Process, "comm", process::comm),
+        writable(text(Process, COMM, process::comm)),
         private(bytes(Process, "auxv", |s: &mut S, who| {
             s.auxiliary(who.pid)
         })),

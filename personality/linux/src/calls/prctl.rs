@@ -95,7 +95,9 @@ pub fn prctl(f: &mut Frame) -> Result<u64> {
     match option {
         SET_NAME => set_name(argument),
         GET_NAME => {
-            let name = process().state().name;
+            let mut name = [0; 16];
+            let request = Request::new(&[proc::PRCTL, GET_NAME]);
+            request.input(&mut name).call(linux_slot::PROC)?;
             user::write_bytes(argument, &name).map(|()| 0)
         }
         SET_PDEATHSIG if argument > 64 => Err(EINVAL),
@@ -178,7 +180,10 @@ fn set_name(address: u64) -> Result<u64> {
     let mut name = [0; 16];
     let length = user::string_length(address, 4096, EINVAL)?.min(15) as usize;
     user::read_bytes(address, &mut name[..length])?;
-    process().state().name = name;
+    // The process is called as its first thread.
+    if area().tid() == process().pid() {
+        process().state().name = name;
+    }
     Request::new(&[proc::PRCTL, SET_NAME])
         .out(&name)
         .call(linux_slot::PROC)

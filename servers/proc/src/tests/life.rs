@@ -336,6 +336,53 @@ fn programs_begin_with_different_random_bytes() {
 }
 
 #[test]
+fn threads_have_names() {
+    const SET_NAME: u64 = 15;
+    let mut w = World::new();
+    let pid = w.fork(1);
+    let [tid, thread, ..] = w.call(pid, &[THREAD_CREATE, 1]).words();
+    let name = |w: &mut World, of: u64, tid: u64| {
+        w.room = 4096;
+        w.component(role::INSPECT, b"", &[STATUS, of, 0, tid]);
+        let comm = Status::from_bytes(w.m.system.input.first_chunk().unwrap()).comm;
+        comm[..comm.iter().position(|b| *b == 0).unwrap()].to_vec()
+    };
+    let first = name(&mut w, pid, 0);
+    assert_eq!(name(&mut w, pid, tid), first);
+    let named = w.call_by(pid, thread as u32, b"second", &[PRCTL, SET_NAME]);
+    assert_eq!(named.result(), 0);
+    assert_eq!(name(&mut w, pid, tid), b"second");
+    assert_eq!(
+        [0, pid, 9999].map(|tid| name(&mut w, pid, tid)),
+        [(); 3].map(|()| first.clone())
+    );
+    // Who is made by a thread is called as it is.
+    let [third, ..] = w
+        .call_by(pid, thread as u32, b"", &[THREAD_CREATE, 1])
+        .words();
+    assert_eq!(name(&mut w, pid, third), b"second");
+    let [child, ..] = w.call_by(pid, thread as u32, b"", &[FORK, 1]).words();
+    assert_eq!(name(&mut w, child, 0), b"second");
+    // By the file: of a thread of its own only, and by the component for it.
+    let set = |w: &mut World, roles, by: u64, of: u64, tid: u64| {
+        let domain = u64::from(w.domain(by).id);
+        let words = [SET_COMM, domain, of, tid];
+        w.component(roles, b"a name that is too long", &words)
+            .result()
+    };
+    assert_eq!(set(&mut w, role::INSPECT, pid, pid, tid), -EPERM);
+    assert_eq!(set(&mut w, role::SPACES, child, pid, tid), -EINVAL);
+    assert_eq!(set(&mut w, role::SPACES, pid, pid, child), -ESRCH);
+    assert_eq!(set(&mut w, role::SPACES, pid, 9999, 9999), -ESRCH);
+    assert_eq!(set(&mut w, role::SPACES, pid, pid, third), 0);
+    assert_eq!(name(&mut w, pid, third), b"a name that is ");
+    assert_eq!(set(&mut w, role::SPACES, pid, pid, pid), 0);
+    assert_eq!(name(&mut w, pid, 0), b"a name that is ");
+    assert_eq!(name(&mut w, pid, tid), b"second");
+    check(&w);
+}
+
+#[test]
 fn exec_raises_nobody() {
     let mut w = World::new();
     let pid = w.fork(1);
