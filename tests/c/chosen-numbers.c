@@ -68,14 +68,14 @@ static void numbers(void) {
 static void rounds(void) {
     struct sched_param one = {.sched_priority = 1}, zero = {0};
     struct timespec t = {9, 9};
-    SAY(sched_setscheduler(0, SCHED_RR, &one));
+    SAY(syscall(SYS_sched_setscheduler, 0, SCHED_RR, &one));
     SAY(syscall(SYS_sched_rr_get_interval, 0, &t));
     long round = t.tv_nsec / 1000000;
     printf("%ld %d\n", (long)t.tv_sec, round > 0);
-    SAY(sched_setscheduler(0, SCHED_FIFO, &one));
+    SAY(syscall(SYS_sched_setscheduler, 0, SCHED_FIFO, &one));
     SAY(syscall(SYS_sched_rr_get_interval, 0, &t));
     printf("%ld %ld\n", (long)t.tv_sec, t.tv_nsec);
-    SAY(sched_setscheduler(0, 0, &zero));
+    SAY(syscall(SYS_sched_setscheduler, 0, 0, &zero));
     SAY(syscall(SYS_sched_rr_get_interval, 0, &t));
     printf("%ld\n", (long)t.tv_sec);
     SAY(syscall(SYS_sched_rr_get_interval, -1, &t));
