@@ -516,8 +516,8 @@ impl<A: Arch> Kernel<A> {
         found
     }
 
-    /// The dispatcher met the floor, which is `best`: the timer comes for what was put off, or a deferred handler may run, if what runs here (-1: nothing) is not more important.
-    /// One at a time; the floor is what is left.
+    /// The dispatcher met the floor, which is `best`: the timer comes for what was put off, or a deferred handler may run, if what runs here (-1: nothing) is
+    /// not more important. One at a time; the floor is what is left.
     #[cold]
     #[inline(never)]
     pub(crate) fn floor_met(&mut self, best: i16, running: i16) {

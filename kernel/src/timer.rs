@@ -1,15 +1,15 @@
 //! Deadlines, and what the nucleus does later.
 //!
-//! The waiting threads of each priority that have a deadline are a leftist heap (Crane 1972), the earliest first. The earliest deadlines of 16 priorities are a group, and those of the
-//! groups, too. So who is due and most important, the next deadline, and the next one from a priority on, are found with a look at 32 deadlines at most; whoever
-//! comes or goes takes as many steps as the logarithm of its priority's threads.
+//! The waiting threads of each priority that have a deadline are a leftist heap (Crane 1972), the earliest first. The earliest deadlines of 16 priorities are a
+//! group, and those of the groups, too. So who is due and most important, the next deadline, and the next one from a priority on, are found with a look at 32
+//! deadlines at most; whoever comes or goes takes as many steps as the logarithm of its priority's threads.
 //!
-//! Each coming of the timer does one step of what is due: the most important one, whoever was due first. What is less important than what runs waits until that does so no
-//! longer: the ready queue shows it as its floor. So a thread waits for one step of less important ones at most. A dead thread with mutexes for which others wait is due at once, at the
-//! priority of the most important of these; what dead domains leave is taken apart at that of an ordinary program.
+//! Each coming of the timer does one step of what is due: the most important one, whoever was due first. What is less important than what runs waits until that
+//! does so no longer: the ready queue shows it as its floor. So a thread waits for one step of less important ones at most. A dead thread with mutexes for
+//! which others wait is due at once, at the priority of the most important of these; what dead domains leave is taken apart at that of an ordinary program.
 //!
-//! What always holds: a thread is in the heap of its effective priority. A core that does not look at deadlines below some priority has something more important to do, or will choose
-//! anew. A deadline has a core that looks at it and whose timer comes by then, or no core has anything less important to do.
+//! What always holds: a thread is in the heap of its effective priority. A core that does not look at deadlines below some priority has something more
+//! important to do, or will choose anew. A deadline has a core that looks at it and whose timer comes by then, or no core has anything less important to do.
 
 use crate::arch::Arch;
 use crate::cores::MOST;

@@ -301,7 +301,8 @@ fn a_deadline_comes_on_one_core_only() {
     assert_eq!(w.current(), Some(t));
 }
 
-/// Two cores run important threads when others are due: that waits, on both, until one of them has nothing more important to do; a third one that is idle does it at once.
+/// Two cores run important threads when others are due: that waits, on both, until one of them has nothing more important to do; a third one that is idle does
+/// it at once.
 #[test]
 fn what_is_put_off_is_done_by_the_first_core_that_can() {
     for idle in [false, true] {

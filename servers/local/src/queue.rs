@@ -1,6 +1,7 @@
 //! What a socket has to read: its bytes in one ring, cut into segments. A segment is a datagram or packet, or a piece of a stream that came with the same credentials and at most one message's descriptors.
 //!
-//! The lengths of all segments together are what the ring holds. While nothing but bytes of a stream that came with nothing waits, they are only counted ([`Queue::plain`]): they become a segment when anything else is done than to add and take such bytes.
+//! The lengths of all segments together are what the ring holds. While nothing but bytes of a stream that came with nothing waits, they are only counted
+//! ([`Queue::plain`]): they become a segment when anything else is done than to add and take such bytes.
 
 use crate::names::Name;
 use crate::rights::Rights;

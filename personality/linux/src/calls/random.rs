@@ -1,4 +1,5 @@
-//! Random bytes: from the processor where it has RDRAND, else a few from `proc` and many from the manager of /dev/urandom. Where a program sees no /dev, `proc` gives all.
+//! Random bytes: from the processor where it has RDRAND, else a few from `proc` and many from the manager of /dev/urandom. Where a program sees no /dev, `proc`
+//! gives all.
 
 use super::open::open_file;
 use crate::errno::{Result, EFAULT, EINVAL};

@@ -1,6 +1,7 @@
 //! What the process does at each signal. Most signals have the default, so only the others are kept: exec and vfork, which go through all of them, are short.
 //!
-//! A C library that sets a signal to the default says where handlers would return to all the same, and posix_spawn(3) sets all signals so before exec: of these a mask is kept, and the place once.
+//! A C library that sets a signal to the default says where handlers would return to all the same, and posix_spawn(3) sets all signals so before exec: of these
+//! a mask is kept, and the place once.
 
 use super::{bit, sa, Action, SIG_DFL, SIG_IGN};
 use alloc::vec::Vec;
