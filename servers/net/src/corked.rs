@@ -2,7 +2,7 @@
 //!
 //! What is held is charged to the socket's payer, and is less than a datagram's most.
 
-use crate::datagram::HEADER;
+use crate::datagram::{HEADER, MOST};
 use crate::server::{fail, Net, Sent};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -10,8 +10,6 @@ use cairn_idl::errno::*;
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::{Context, Failure};
 
-/// Most bytes of a datagram's text.
-const MOST: usize = 65_535 - HEADER;
 /// Most datagrams that one send makes.
 const SEGMENTS: usize = 128;
 

@@ -21,6 +21,8 @@ use cairn_tcp::time::Time;
 use core::hash::Hash;
 
 pub(crate) const HEADER: usize = 8;
+/// Most bytes of a datagram's text.
+pub(crate) const MOST: usize = 65_535 - HEADER;
 /// What one costs beside its bytes.
 const OVERHEAD: usize = 256;
 
@@ -440,7 +442,7 @@ impl Net {
         length: usize,
         sent: &Sent,
     ) -> Answer<()> {
-        if length > 65_535 - HEADER {
+        if length > MOST {
             return fail(EMSGSIZE);
         }
         let (to, mut header, way) = self.sending(cx, index, sent)?;

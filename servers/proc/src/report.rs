@@ -231,8 +231,8 @@ impl<S: System> Manager<S> {
         let process = &mut self.processes[slot];
         process.peak_pages = process.peak_pages.max(space.resident);
         let comm = match with_domain {
-            true => process.comm_by_tid(message.words[3]).copied(),
-            false => None,
+            true if message.words[3] != 0 => process.comm_by_tid(message.words[3]).copied(),
+            _ => None,
         };
         let process = &self.processes[slot];
         let (tracer, at_stop) = self.trace_shown(slot);

@@ -56,7 +56,7 @@ impl System for Fake {
             .collect()
     }
 
-    fn status(&mut self, pid: u32, _: u32) -> Option<Status> {
+    fn status(&mut self, pid: u32, tid: u32, _: u32) -> Option<Status> {
         if self.gone.contains(&pid) {
             return None;
         }
@@ -120,6 +120,10 @@ impl System for Fake {
                 creds: user(0),
                 dumpable: 0,
                 comm: named("init"),
+                ..shell
+            }),
+            10 if tid != 10 => Some(Status {
+                comm: named(&format!("thread-{tid}")),
                 ..shell
             }),
             10 => Some(shell),
@@ -252,10 +256,6 @@ impl System for Fake {
     fn set_map(&mut self, domain: u32, pid: u32, which: SpaceMap, text: &[u8]) -> Result<(), i64> {
         self.maps.push((domain, pid, which, text.to_vec()));
         Ok(())
-    }
-
-    fn thread_name(&mut self, pid: u32, tid: u32) -> Option<[u8; 16]> {
-        (pid == 10).then(|| named(&format!("thread-{tid}")))
     }
 
     fn set_thread_name(&mut self, domain: u32, pid: u32, tid: u32, name: &[u8]) -> Result<(), i64> {

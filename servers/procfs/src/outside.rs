@@ -133,17 +133,13 @@ impl System for Outside {
         number.ok().map(|number| number as u32)
     }
 
-    fn status(&mut self, pid: u32, reader: u32) -> Option<Status> {
+    fn status(&mut self, pid: u32, tid: u32, reader: u32) -> Option<Status> {
         // Process 0 would mean ourselves.
         if pid == 0 {
             return None;
         }
-        self.proc().status(pid as u64, reader.into(), 0).ok()
-    }
-
-    fn thread_name(&mut self, pid: u32, tid: u32) -> Option<[u8; 16]> {
-        let status = self.proc().status(pid.into(), 0, tid.into());
-        status.ok().filter(|_| pid != 0).map(|status| status.comm)
+        let status = self.proc().status(pid.into(), reader.into(), tid.into());
+        status.ok()
     }
 
     fn set_thread_name(&mut self, domain: u32, pid: u32, tid: u32, name: &[u8]) -> Result<(), i64> {

@@ -13,15 +13,9 @@ use core::fmt::Write;
 pub const TICK: u64 = 10_000_000;
 const PAGE: u64 = 4096;
 
-/// Of a thread, or of a process as its first thread.
-fn name<S: System>(system: &mut S, status: &Status, who: Who) -> String {
-    let comm = match who.tid == who.pid {
-        true => Some(status.comm),
-        false => system.thread_name(who.pid, who.tid),
-    };
-    let comm = comm.unwrap_or(status.comm);
-    let end = comm.iter().position(|&byte| byte == 0).unwrap_or(16);
-    String::from_utf8_lossy(&comm[..end]).into_owned()
+fn name(status: &Status) -> String {
+    let end = status.comm.iter().position(|&byte| byte == 0).unwrap_or(16);
+    String::from_utf8_lossy(&status.comm[..end]).into_owned()
 }
 
 fn state(status: &Status, who: Who) -> char {
@@ -53,15 +47,15 @@ pub fn command_line<S: System>(system: &mut S, who: Who) -> Vec<u8> {
 }
 
 pub fn comm<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<()> {
-    let it = system.status(who.pid, who.reader)?;
-    let _ = writeln!(out, "{}", name(system, &it, who));
+    let it = system.status(who.pid, who.tid, who.reader)?;
+    let _ = writeln!(out, "{}", name(&it));
     Some(())
 }
 
 pub fn stat<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<()> {
-    let it = system.status(who.pid, who.reader)?;
+    let it = system.status(who.pid, who.tid, who.reader)?;
     let tid = system.number_for(who.reader, who.tid);
-    let name = name(system, &it, who);
+    let name = name(&it);
     let foreground = if it.terminal == 0 {
         -1
     } else {
@@ -110,7 +104,7 @@ pub fn stat<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<()>
 }
 
 pub fn statm<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<()> {
-    let it = system.status(who.pid, who.reader)?;
+    let it = system.status(who.pid, who.tid, who.reader)?;
     let _ = writeln!(
         out,
         "{} {} {} 0 0 {} 0",
@@ -120,12 +114,16 @@ pub fn statm<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<()
 }
 
 pub fn schedstat<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<()> {
-    let _ = writeln!(out, "{} 0 0", system.status(who.pid, who.reader)?.cpu);
+    let _ = writeln!(
+        out,
+        "{} 0 0",
+        system.status(who.pid, who.tid, who.reader)?.cpu
+    );
     Some(())
 }
 
 pub fn status<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<()> {
-    let it = system.status(who.pid, who.reader)?;
+    let it = system.status(who.pid, who.tid, who.reader)?;
     let state = match state(&it, who) {
         'R' => "R (running)",
         'D' => "D (disk sleep)",
@@ -136,7 +134,7 @@ pub fn status<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<(
     };
     let c = &it.creds;
     let tid = system.number_for(who.reader, who.tid);
-    let name = name(system, &it, who);
+    let name = name(&it);
     let _ = write!(
         out,
         "Name:\t{}\nUmask:\t0022\nState:\t{state}\nTgid:\t{}\nNgid:\t0\nPid:\t{}\nPPid:\t{}\nTracerPid:\t{}\n\
@@ -187,26 +185,26 @@ pub fn status<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<(
 }
 
 pub fn login_user<S: System>(s: &mut S, who: Who, out: &mut String) -> Option<()> {
-    let it = s.status(who.pid, who.reader)?;
+    let it = s.status(who.pid, who.tid, who.reader)?;
     let _ = write!(out, "{}", it.login_user);
     Some(())
 }
 
 pub fn login_session<S: System>(s: &mut S, who: Who, out: &mut String) -> Option<()> {
-    let it = s.status(who.pid, who.reader)?;
+    let it = s.status(who.pid, who.tid, who.reader)?;
     let _ = write!(out, "{}", it.login_session);
     Some(())
 }
 
 pub fn oom_adjust<S: System>(s: &mut S, who: Who, out: &mut String) -> Option<()> {
-    let it = s.status(who.pid, who.reader)?;
+    let it = s.status(who.pid, who.tid, who.reader)?;
     let _ = writeln!(out, "{}", it.oom_adjust);
     Some(())
 }
 
 /// The same in the scale that Linux had before: -17 to 15.
 pub fn oom_old<S: System>(s: &mut S, who: Who, out: &mut String) -> Option<()> {
-    let it = s.status(who.pid, who.reader)?;
+    let it = s.status(who.pid, who.tid, who.reader)?;
     let _ = match it.oom_adjust {
         1000 => writeln!(out, "15"),
         adjust => writeln!(out, "{}", (adjust * 17 / 1000).min(15)),
@@ -225,7 +223,7 @@ pub fn from_old(value: i32) -> Option<i32> {
 
 /// As Linux scales it: two thirds of a thousand for one that has nothing and no adjustment.
 pub fn oom_score<S: System>(s: &mut S, who: Who, out: &mut String) -> Option<()> {
-    let it = s.status(who.pid, who.reader)?;
+    let it = s.status(who.pid, who.tid, who.reader)?;
     let all = s.memory().total.max(1) as i64;
     let score = match i64::from(it.oom_adjust) {
         -1000 => 0,
@@ -251,7 +249,7 @@ pub fn call(call: Option<[u64; 9]>, out: &mut String) {
 }
 
 pub fn maps<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<()> {
-    let domain = system.status(who.pid, 0)?.domain;
+    let domain = system.status(who.pid, who.tid, 0)?.domain;
     // Above the program lies what serves its system calls: on Linux, the kernel.
     let maps = system.maps(domain).into_iter();
     for map in maps.filter(|map| map.start < cairn_abi::layout::PERSONALITY) {
@@ -309,14 +307,14 @@ const LIMITS: [(&str, &str); 16] = [
 
 /// Of the one tree there is the only line (cgroup v2).
 pub fn cgroup<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<()> {
-    system.status(who.pid, who.reader)?;
+    system.status(who.pid, who.tid, who.reader)?;
     let path = system.cgroup(who.pid, who.reader)?;
     let _ = writeln!(out, "0::{path}");
     Some(())
 }
 
 pub fn limits<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<()> {
-    system.status(who.pid, who.reader)?;
+    system.status(who.pid, who.tid, who.reader)?;
     let _ = writeln!(
         out,
         "{:<26}{:<21}{:<21}{:<10}",

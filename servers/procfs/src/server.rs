@@ -340,7 +340,7 @@ impl<S: System> Server for Procfs<S> {
             ..Meta::default()
         };
         if who.pid != 0 {
-            let status = self.system.status(who.pid, 0).ok_or(MISSING)?;
+            let status = self.system.status(who.pid, who.tid, 0).ok_or(MISSING)?;
             // Of one that is not dumpable only the folders that anybody may list are its user's.
             if status.dumpable == 1 || mode == s::IFDIR | 0o555 {
                 meta.uid = status.creds.euid;
@@ -587,7 +587,7 @@ impl<S: System> Server for Procfs<S> {
             state.holds = Some((kind, id)).filter(|_| id != 0);
         }
         if let Node::Dir(Dir::Process, who) = node {
-            state.life = self.system.status(who.pid, 0).ok_or(MISSING)?.life;
+            state.life = self.system.status(who.pid, who.tid, 0).ok_or(MISSING)?.life;
         }
         if let Node::Row(index, who) = node {
             if let What::Memory = self.rows[index].what {

@@ -67,9 +67,8 @@ pub trait System {
     fn pids(&mut self, first: u32, reader: u32) -> Vec<u32>;
     fn tids(&mut self, pid: u32, reader: u32) -> Vec<u32>;
     /// Of a process, as the one in the domain `reader` sees it; 0: as all servers do.
-    fn status(&mut self, pid: u32, reader: u32) -> Option<Status>;
-    /// The name of a thread.
-    fn thread_name(&mut self, pid: u32, tid: u32) -> Option<[u8; 16]>;
+    /// Of a process, with the name of this thread of it.
+    fn status(&mut self, pid: u32, tid: u32, reader: u32) -> Option<Status>;
     /// The process of this domain names a thread of the process `pid`.
     fn set_thread_name(&mut self, domain: u32, pid: u32, tid: u32, name: &[u8]) -> Result<(), i64>;
     /// What a number is called by the process in this domain (0: it has no name there); and whom that one calls so.
