@@ -6,7 +6,8 @@
  * On Cairn a second line tells what one operation had the nucleus do, in hundredths: entries, switches of address space, invalidations, bytes copied.
  *     NAME work ENTRIES SWITCHES INVALIDATIONS BYTES
  * or `NAME unsupported REASON` if the system refuses what the operation needs. With arguments only operations whose name begins with one of them run;
- * `--disk FOLDER` before them: those of a file system on a disk, in this folder.
+ * `--disk FOLDER` before them: those of a file system on a disk, in this folder. Each operation has a process of its own (`--row NAME` after these):
+ * what one leaves in a process's memory, as stacks of threads and tables of files, makes the forks of the next one dearer.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -1177,7 +1178,6 @@ static const struct operation operations[] = {
     {"tmpfs-creat-close-unlink", file_create_unlink},
     {"tmpfs-mapped-touch", file_mapped_touch},
     {"tmpfs-cp-8m", file_copy_8m},
-    // Last: a process that had so many files has more memory of its own, which its forks pay for.
     {"epoll-wait-1-of-10", ready_wait_10},
     {"epoll-wait-1-of-100", ready_wait_100},
     {"epoll-wait-1-of-10000", ready_wait_10000},
@@ -1215,31 +1215,49 @@ static int wanted(const char *operation, char **names) {
     return 0;
 }
 
+/* This program once more, for one operation. */
+static int in_a_process(const char *operation, int on_a_disk) {
+    char *const arguments[] = {(char *)self, on_a_disk ? "--disk" : "--row", (char *)(on_a_disk ? directory : operation), on_a_disk ? "--row" : NULL,
+                               (char *)operation, NULL};
+    char *const environment[] = {NULL};
+    pid_t pid;
+    if ((errno = posix_spawn(&pid, self, NULL, NULL, arguments, environment)) != 0) {
+        perror(self);
+        return -1;
+    }
+    return wait_for(pid);
+}
+
 int main(int argc, char **argv) {
     if (argc == 2 && strcmp(argv[1], "--nothing") == 0) {
         return 0;
     }
     self = argv[0];
-    memset(block, 'c', sizeof block);
-    shared_words = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (shared_words == MAP_FAILED) {
-        perror("mmap");
-        return 1;
-    }
     const struct operation *list = operations;
     size_t count = sizeof operations / sizeof *operations;
     char **names = argv + 1;
-    if (argc > 2 && strcmp(argv[1], "--disk") == 0) {
+    int on_a_disk = argc > 2 && strcmp(argv[1], "--disk") == 0;
+    if (on_a_disk) {
         directory = argv[2];
         list = on_disk;
         count = sizeof on_disk / sizeof *on_disk;
         names = argv + 3;
     }
+    int row = names[0] != NULL && strcmp(names[0], "--row") == 0 && names[1] != NULL;
+    if (row) {
+        memset(block, 'c', sizeof block);
+        shared_words = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        if (shared_words == MAP_FAILED) {
+            perror("mmap");
+            return 1;
+        }
+    }
     for (size_t i = 0; i < count; i++) {
-        if (wanted(list[i].name, names)) {
+        if (row && strcmp(list[i].name, names[1]) == 0) {
             name = list[i].name;
-            refused = NULL;
             list[i].run();
+        } else if (!row && wanted(list[i].name, names) && in_a_process(list[i].name, on_a_disk) < 0) {
+            return 1;
         }
     }
     return 0;
