@@ -544,6 +544,42 @@ fn who_hears_of_an_end_works_at_the_priority_of_who_brought_it_about() {
     }
 }
 
+/// What a server does about the last close goes before who closed, and not before others that are more important than that one.
+#[test]
+fn who_hears_of_a_last_close_works_just_above_who_closed() {
+    for short_way in [true, false] {
+        for (priority, expected) in [(20, 65), (64, 65), (100, 101)] {
+            for waits in [true, false] {
+                let mut w = World::new();
+                w.k.short_way = short_way;
+                let (server, client, other) = (w.domain(), w.domain(), w.domain());
+                let (rx, own) = w.channel(server);
+                let held = w.portal(own, client, 7);
+                let s = w.thread(server, 150);
+                let real_time = w.thread(other, 110);
+                let t = w.thread(client, priority);
+                w.rest();
+                match waits {
+                    true => w.receive(s, rx),
+                    false => w.go(s, 0, current::SLEEP, 0, &[w.k.arch.time + 50]),
+                }
+                w.go(real_time, 0, current::SLEEP, 0, &[w.k.arch.time + 100]);
+                assert_eq!(w.current(), Some(t));
+                w.go(t, 0, current::PORTAL_CLOSE, 0, &[held.into()]);
+                w.check();
+                if !waits {
+                    w.pass_time(60);
+                    w.receive(s, rx);
+                }
+                assert_eq!((w.current(), w.effective(s)), (Some(s), expected));
+                assert_eq!(w.pulse(s), (pulse::CLOSED, 0, 7));
+                w.pass_time(100);
+                assert_eq!(w.current(), Some(real_time));
+            }
+        }
+    }
+}
+
 #[test]
 fn equal_priorities_take_turns_by_the_quantum() {
     let mut w = World::new();
