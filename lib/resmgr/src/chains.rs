@@ -17,10 +17,13 @@ struct Link {
 
 #[derive(Default)]
 pub struct Chains {
-    /// First links of the chains; their number is a power of two (or 0).
+    /// First links of the chains; their number is a power of two (or 0), and twice that of the links, or more: there are few with two.
     heads: Vec<u32>,
     links: Vec<Link>,
     len: usize,
+    /// There are more chains when so many links are missing: this part of all.
+    early: usize,
+    parts: usize,
 }
 
 #[inline(always)]
@@ -29,6 +32,15 @@ fn bucket(key: u64, buckets: usize) -> usize {
 }
 
 impl Chains {
+    /// One whose chains are made more when a part of the room is left: 1 of 2, 1 of 3 … Of maps that grow together each should have another number, as all links
+    /// move then.
+    pub fn growing_early(parts: usize) -> Chains {
+        Chains {
+            parts,
+            ..Chains::default()
+        }
+    }
+
     /// Room for numbers below `numbers`, so that [`Chains::insert`] of one cannot fail. False: there is no memory.
     pub fn reserve(&mut self, numbers: usize) -> bool {
         if numbers > self.links.len() {
@@ -43,7 +55,7 @@ impl Chains {
             };
             self.links.resize(numbers, link);
         }
-        self.heads.len() > self.len || self.widen()
+        self.heads.len() > 2 * self.len + self.early || self.widen()
     }
 
     #[cold]
@@ -57,12 +69,21 @@ impl Chains {
         }
         heads.resize(wide, NONE);
         self.heads = heads;
+        self.early = match self.parts {
+            0 => 0,
+            parts => wide / parts,
+        };
+        self.push_all();
+        true
+    }
+
+    /// The chains anew: all are empty.
+    fn push_all(&mut self) {
         for number in 0..self.links.len() as u32 {
             if self.links[number as usize].prev != OUT {
                 self.push(number);
             }
         }
-        true
     }
 
     /// Numbers from this one on are in the map no more, and take no memory.
@@ -70,6 +91,14 @@ impl Chains {
         debug_assert!(self.links.iter().skip(numbers).all(|link| link.prev == OUT));
         self.links.truncate(numbers);
         self.links.shrink_to_fit();
+        let wide = (2 * numbers).next_power_of_two().max(16);
+        if wide < self.heads.len() {
+            self.heads.truncate(wide);
+            self.heads.shrink_to_fit();
+            self.heads.fill(NONE);
+            self.early = 0;
+            self.push_all();
+        }
     }
 
     fn push(&mut self, number: u32) {
@@ -151,7 +180,18 @@ mod tests {
         let mut map = Chains::default();
         let mut model: BTreeMap<u32, u64> = BTreeMap::new();
         let mut seed = 1u64;
-        for _ in 0..20_000 {
+        for turn in 0..40_000u32 {
+            if turn % 1000 == 999 {
+                let kept = turn / 1000 % 50;
+                model.retain(|number, _| {
+                    if *number >= kept {
+                        map.remove(*number);
+                    }
+                    *number < kept
+                });
+                map.shrink(kept as usize);
+                assert!(map.heads.len() <= 128);
+            }
             seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1);
             let number = (seed >> 40) as u32 % 500;
             let key = (seed >> 20) % 90;

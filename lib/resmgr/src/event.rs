@@ -204,6 +204,7 @@ impl<S: Server> Manager<S> {
             }
         } else {
             self.event(server, transport, status, received);
+            self.tell_after_pulse(server, transport);
         }
         self.ready(server, transport, received)
     }
@@ -618,10 +619,11 @@ impl<S: Server> Manager<S> {
         transport: &mut dyn Transport,
         request: &mut Received,
     ) -> Direct {
-        if !self.core.handles.is_alone(request) {
+        let badge = request.badge;
+        // (Watches of a closed handle may go by and by, and are found by its badge.)
+        if self.waiting.watches.may_have(badge) || !self.core.handles.is_alone(request) {
             return Direct::Ordinary;
         }
-        let badge = request.badge;
         self.end_requests(server, transport, badge);
         if let Some(entry) = self.core.handles.set_aside(badge) {
             self.closed(server, transport, badge, entry);

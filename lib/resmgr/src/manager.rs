@@ -332,7 +332,7 @@ impl<S: Server> Core<S> {
                     self.some_locks_go(cx);
                     true
                 }
-                false => server.background(cx),
+                false => self.some_watches(server, cx, watches) || server.background(cx),
             };
             if !more {
                 cx.transport.end_background();

@@ -235,7 +235,7 @@ impl Waiting {
     }
 
     /// A watch to look at.
-    pub fn next_touched(&mut self) -> Option<u32> {
+    pub fn next_touched(&mut self) -> Option<(u32, u8)> {
         if !self.watches.touched() && !self.later.woken.is_empty() {
             self.collect();
         }

@@ -519,6 +519,10 @@ impl Server for Events {
         self.next_alarm(cx);
     }
 
+    fn background(&mut self, cx: &mut Context) -> bool {
+        !self.sets.some_go(cx)
+    }
+
     fn poll(&mut self, cx: &mut Context, handle: &mut Handle<Self>) -> Answer<Readiness> {
         let ready = match handle.node {
             Node::Root(_) => false,
@@ -639,7 +643,10 @@ impl Server for Events {
                 if let Some(signaller) = self.sets.signaller(index) {
                     self.signallers.remove(cx, signaller);
                 }
-                self.sets.remove_set(cx, index);
+                let mut gone = self.sets.remove_set(cx, index);
+                while !gone && !cx.begin_background() {
+                    gone = self.sets.some_go(cx);
+                }
             }
             Node::Timer(index) => {
                 let timer = core::mem::take(&mut self.timers[index as usize]);

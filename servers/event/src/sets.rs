@@ -25,7 +25,7 @@ const WITH_EXCLUSIVE: u64 =
     poll::IN | poll::OUT | ALWAYS | flags::WAKEUP | flags::EDGE | flags::EXCLUSIVE;
 /// Most interests altogether, and those for which sets of one user beside user 0 have room.
 const INTERESTS_MAX: usize = 1 << 20;
-const INTERESTS_OF_ONE: u32 = 1 << 17;
+const INTERESTS_OF_ONE: u32 = 1 << 16;
 /// Interests that are paid for together.
 const STEP: u32 = 8;
 /// What is charged for an interest and a set: itself and its places in lists and indexes.
@@ -33,6 +33,9 @@ const INTEREST_COST: usize = size_of::<Interest>() + 32;
 const SET_COST: usize = size_of::<Set>() + 4;
 /// Tables of fewer interests are not made smaller.
 const FEW: usize = 1024;
+/// Interests that go at a time, and sets that do not make the table of sets smaller.
+const PIECE: usize = 1024;
+const FEW_SETS: usize = 256;
 /// How deep sets may lie in sets, and how many are looked at to find out.
 const DEPTH: u32 = 4;
 const LOOKS: u32 = 1000;
@@ -144,6 +147,7 @@ impl List {
 
 #[derive(Clone)]
 struct Set {
+    /// The place has a set, or what is left of one.
     live: bool,
     /// Who pays for it, and the user that it counts for.
     payer: u32,
@@ -214,6 +218,9 @@ struct User {
 pub struct Sets {
     sets: Vec<Set>,
     free_sets: Vec<u32>,
+    shrink_sets: Shrink,
+    /// Closed ones with interests that are still to go.
+    going: Vec<u32>,
     interests: Vec<Interest>,
     free: Vec<u32>,
     /// Interests that were ever made: the generation of the newest. So no number comes twice, whatever becomes of its place.
@@ -231,8 +238,10 @@ fn name(set: u32, fd: u32, file: u64) -> u64 {
 impl Sets {
     /// A set of the caller's.
     pub fn add_set(&mut self, cx: &mut Context) -> Result<u32, Failure> {
+        let count = self.sets.len() + 1;
         let room = self.sets.try_reserve(1).is_ok()
-            && self.free_sets.try_reserve(self.sets.len() + 1).is_ok();
+            && self.free_sets.try_reserve(count).is_ok()
+            && self.going.try_reserve(count).is_ok();
         if !room {
             return Err(Failure::Errno(ENOMEM));
         }
@@ -243,32 +252,66 @@ impl Sets {
             uid,
             ..EMPTY
         };
-        match self.free_sets.pop() {
+        let index = match self.free_sets.pop() {
             Some(index) => {
                 self.sets[index as usize] = new;
-                Ok(index)
+                index
             }
             None => {
                 self.sets.push(new);
-                Ok(self.sets.len() as u32 - 1)
+                self.sets.len() as u32 - 1
             }
-        }
+        };
+        self.shrink_sets.one_came(index as usize);
+        Ok(index)
     }
 
-    /// The set is closed: its interests go with it.
-    pub fn remove_set(&mut self, cx: &mut Context, set: u32) {
-        while let Some(index) = Some(self.sets[set as usize].newest).filter(|at| *at != NONE) {
-            self.drop_interest(index);
+    /// The set is closed: its interests go with it. False: some are left, for [`Sets::some_go`].
+    pub fn remove_set(&mut self, cx: &mut Context, set: u32) -> bool {
+        self.going.push(set);
+        self.some_go(cx)
+    }
+
+    /// Some interests of closed sets go. Whether all have gone.
+    pub fn some_go(&mut self, cx: &mut Context) -> bool {
+        let mut left = PIECE;
+        while let Some(&set) = self.going.last() {
+            while let Some(index) = Some(self.sets[set as usize].newest).filter(|at| *at != NONE) {
+                if left == 0 {
+                    return false;
+                }
+                left -= 1;
+                self.drop_interest(index);
+            }
+            self.going.pop();
+            self.end_set(cx, set);
         }
+        true
+    }
+
+    /// A set without interests.
+    fn end_set(&mut self, cx: &mut Context, set: u32) {
         let gone = core::mem::replace(&mut self.sets[set as usize], EMPTY);
         self.sets[set as usize].live = false;
         self.free_sets.push(set);
+        self.shrink_sets.one_went();
         cx.refund(gone.payer, SET_COST + gone.room as usize * INTEREST_COST);
         self.forget_room(gone.uid, gone.room);
         let (in_use, interests) = (self.interests(), &self.interests);
-        let last = || interests.iter().rposition(|one| one.set != NONE);
-        if let Some(places) = self.shrink.keep(FEW, in_use, interests.len(), last) {
+        let is_used = |at: usize| interests[at].set != NONE;
+        let keep = self.shrink.keep(FEW, in_use, interests.len(), is_used);
+        if let Some(places) = keep {
             self.shrink_to(places);
+        }
+        let (in_use, sets) = (self.sets.len() - self.free_sets.len(), &self.sets);
+        let is_live = |at: usize| sets[at].live;
+        let keep = self.shrink_sets.keep(FEW_SETS, in_use, sets.len(), is_live);
+        if let Some(places) = keep {
+            self.sets.truncate(places);
+            self.sets.shrink_to_fit();
+            self.free_sets.retain(|index| (*index as usize) < places);
+            self.free_sets.shrink_to(places);
+            self.going.shrink_to(places);
         }
     }
 
@@ -451,6 +494,7 @@ impl Sets {
             self.free.push(index);
             return Err(ENOSPC);
         }
+        self.shrink.one_came(index as usize);
         self.sets[set as usize].interests += 1;
         let older = core::mem::replace(&mut self.sets[set as usize].newest, index);
         if let Some(neighbour) = self.interests.get_mut(older as usize) {

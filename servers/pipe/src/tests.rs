@@ -243,6 +243,135 @@ fn interests_that_ended_silently_are_swept() {
     assert!(told(&mut b).len() < 600);
 }
 
+/// A pipe with so many watches of its reader, by numbers from `first` on.
+fn watched(b: &mut Bench<Pipes>, first: u64, count: u64) -> (u64, u64) {
+    // All interests are alive.
+    b.fake.event_answer = 0x3f;
+    let (r, w) = pipe(b, o::NONBLOCK);
+    for interest in first..first + count {
+        assert_eq!(b.result(r, &[fs::WATCH, interest, poll::IN], b""), 0);
+    }
+    told(b);
+    (r, w)
+}
+
+#[test]
+fn many_watches_are_told_in_pieces() {
+    let mut b = bench();
+    let (r, w) = watched(&mut b, 0, 5000);
+    let (_, other) = watched(&mut b, 9000, 2);
+    assert_eq!(write(&mut b, w, b"!"), 1);
+    let mut all = told(&mut b);
+    assert_eq!(all.len(), 1024);
+    // Who comes meanwhile does not wait behind them.
+    assert_eq!(write(&mut b, other, b"!"), 1);
+    let mut others: Vec<u64> = told(&mut b).iter().map(|told| told.0).collect();
+    others.sort();
+    assert_eq!(others, [9000, 9001]);
+    while b.background() {
+        let some = told(&mut b);
+        assert!(some.len() <= 256);
+        all.extend(some);
+    }
+    all.sort();
+    let each = |interest| (interest, poll::IN, event::told::AGAIN);
+    assert!(all.into_iter().eq((0..5000).map(each)));
+    // The same for the end of the handle.
+    b.close(r);
+    let mut all = told(&mut b);
+    assert!(all.len() <= 2 * 256);
+    while b.background() {
+        let some = told(&mut b);
+        assert!(some.len() <= 256);
+        all.extend(some);
+    }
+    all.sort();
+    let each = |interest| (interest, 0, event::told::GONE);
+    assert!(all.into_iter().eq((0..5000).map(each)));
+    // Without a thread for the rest nothing is left.
+    b.fake.no_background = true;
+    let (r, w) = watched(&mut b, 0, 5000);
+    assert_eq!(write(&mut b, w, b"!"), 1);
+    assert_eq!(told(&mut b).len(), 5000);
+    b.close(r);
+    assert_eq!(told(&mut b).len(), 5000);
+}
+
+#[test]
+fn what_was_told_last_is_true() {
+    const PIPES: usize = 4;
+    let mut random = 1u64;
+    let mut random = move |most: u64| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random % most
+    };
+    for _ in 0..8 {
+        let mut b = bench();
+        b.fake.event_answer = 0x3f;
+        // Of each interest what the event server believes; none: its file is closed.
+        let mut believed = std::collections::BTreeMap::new();
+        let mut pipes = [None; PIPES];
+        let mut interests = 0;
+        for _ in 0..400 {
+            let which = random(PIPES as u64) as usize;
+            let (r, w) = *pipes[which].get_or_insert_with(|| {
+                let made = pipe(&mut b, o::NONBLOCK);
+                for _ in 0..random(3000) {
+                    interests += 1;
+                    b.result(made.0, &[fs::WATCH, interests, poll::IN], b"");
+                }
+                made
+            });
+            match random(16) {
+                0 => {
+                    b.close(r);
+                    b.close(w);
+                    pipes[which] = None;
+                }
+                1..=3 => {
+                    interests += 1;
+                    b.result(r, &[fs::WATCH, interests, poll::IN], b"");
+                }
+                4 => {
+                    // An old place with a new interest.
+                    let again = 1 + random(interests);
+                    b.result(r, &[fs::WATCH, again, poll::IN], b"");
+                }
+                5..=9 => drop(write(&mut b, w, b"!")),
+                10..=13 => drop(read(&mut b, r, 1000)),
+                _ => drop(b.background()),
+            }
+            for (interest, ready, how) in told(&mut b) {
+                believed.insert(interest, (how != event::told::GONE).then_some(ready));
+            }
+        }
+        while b.background() {}
+        for (interest, ready, how) in told(&mut b) {
+            believed.insert(interest, (how != event::told::GONE).then_some(ready));
+        }
+        // What each says of itself when it is asked for again.
+        let mut open = std::collections::BTreeMap::new();
+        for (r, w) in pipes.into_iter().flatten() {
+            let ready = b.result(r, &[fs::POLL, poll::IN, 0], b"").max(0) as u64;
+            let before = b.fake.told.len();
+            b.close(r);
+            while b.background() {}
+            for words in &b.fake.told[before..] {
+                if (words[0], words[4]) == (event::TELL, event::told::GONE) {
+                    open.insert(words[1], ready);
+                }
+            }
+            b.close(w);
+        }
+        believed.retain(|_, ready| ready.is_some());
+        let believed: Vec<_> = believed.into_iter().map(|(i, ready)| (i, ready.unwrap())).collect();
+        assert!(!believed.is_empty());
+        assert_eq!(believed, open.into_iter().collect::<Vec<_>>());
+    }
+}
+
 #[test]
 fn sizes_and_status() {
     let mut b = bench();
