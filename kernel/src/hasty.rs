@@ -12,9 +12,9 @@
 pub(crate) mod interpret;
 pub mod list;
 
-use crate::arch::Arch;
+use crate::arch::{Arch, Frame};
 use crate::numbered::Numbered;
-use crate::pool::{BlockRef, ThreadRef};
+use crate::pool::{BlockRef, DomainRef, ThreadRef};
 use crate::{plain, Answer, Kernel};
 use cairn_abi::hasty::{reason, shared, More, Step, RING, ROUNDS, STEPS};
 use cairn_abi::layout::PAGE;
@@ -59,6 +59,11 @@ pub struct Handler {
     /// Where the driver keeps the ring (0: it does not), and the driver's domain.
     ring_at: u64,
     domain: u32,
+    /// What it may touch, as that domain has it: the slot of its ports (AUTO: none) and which these are, where it sees its page of registers (0: nowhere) and which that is.
+    slot: u64,
+    ports: u32,
+    frame: Frame,
+    registers: u64,
     priority: u8,
     /// It has to wait, for what this core runs.
     deferred: bool,
@@ -88,6 +93,10 @@ impl Handler {
             last: 0,
             ring_at: 0,
             domain: 0,
+            slot: AUTO,
+            ports: 0,
+            frame: 0,
+            registers: 0,
             priority: AT_ONCE,
             deferred: false,
             core: 0,
@@ -179,12 +188,8 @@ impl<A: Arch> Kernel<A> {
     #[inline(never)]
     pub(crate) fn hasty_install(&mut self, t: ThreadRef, binding: u32, w: [u64; 8]) -> Answer {
         let [steps, count, rounds, threshold, significant, pause, ..] = w;
-        let ports = if w[6] == AUTO {
-            (0, 0)
-        } else {
-            let ports = self.own_target_of(t, w[6], PortalKind::Ports)?.object();
-            ((ports & 0xffff) as u64, (ports >> 16) as u64)
-        };
+        let d = self.threads[t].domain;
+        let ports = self.ports_in(d, w[6])?;
         if count == 0
             || count > STEPS as u64
             || rounds == 0
@@ -211,7 +216,7 @@ impl<A: Arch> Kernel<A> {
             return Err(Error::BadArgument.into());
         }
         let bounds = Bounds {
-            ports,
+            ports: ((ports & 0xffff) as u64, (ports >> 16) as u64),
             registers: registers != 0,
         };
         let mut cost = 0;
@@ -221,7 +226,6 @@ impl<A: Arch> Kernel<A> {
         if cost * rounds as u32 > COST {
             return Err(Error::BadArgument.into());
         }
-        let domain = self.domains.id(self.threads[t].domain);
         if ring != 0 {
             // It begins empty; this also shows that it can be written.
             for at in [shared::HEAD, shared::TAIL] {
@@ -233,9 +237,10 @@ impl<A: Arch> Kernel<A> {
             own => Some(own as usize - 1),
         };
         let free = free.ok_or(Error::NoMemory)?;
+        let frame = self.registers_in(d, registers)?;
         let page = match registers {
             0 => 0,
-            _ => self.register_page(t, registers)?,
+            _ => self.arch.device_page(frame).ok_or(Error::NoMemory)?,
         };
         // To look at the list takes as long as to make code of it.
         self.open(t);
@@ -258,7 +263,9 @@ impl<A: Arch> Kernel<A> {
             eight.copy_from_slice(&apart.to_le_bytes());
         }
         handler.ring_at = ring;
-        handler.domain = domain;
+        handler.domain = self.domains[d].id;
+        (handler.slot, handler.ports) = (w[6], ports);
+        (handler.registers, handler.frame) = (registers, frame);
         handler.priority = priority;
         handler.code = code;
         handler.block = Some(b);
@@ -266,17 +273,41 @@ impl<A: Arch> Kernel<A> {
         Ok(())
     }
 
-    /// The number of the page of device registers that the caller has mapped at this address for writing.
-    fn register_page(&mut self, t: ThreadRef, address: u64) -> Result<u32, Error> {
-        let root = self.domains[self.threads[t].domain].root;
+    /// The ports to which this slot of the domain leads; 0 for AUTO.
+    fn ports_in(&self, d: DomainRef, slot: u64) -> Result<u32, Error> {
+        if slot == AUTO {
+            return Ok(0);
+        }
+        let entry = self.domains[d].table.target(slot).ok_or(Error::BadPortal)?;
+        let target = self.resolve(entry)?;
+        if target.kind() != PortalKind::Ports {
+            return Err(Error::BadPortal);
+        }
+        Ok(target.object())
+    }
+
+    /// The page of device registers that the domain has mapped at this address for writing; 0 for address 0.
+    fn registers_in(&self, d: DomainRef, address: u64) -> Result<Frame, Error> {
+        if address == 0 {
+            return Ok(0);
+        }
         let needed = prot::READ | prot::WRITE | prot::DEVICE;
-        let mapping = self
-            .arch
-            .query(root, address)
-            .filter(|mapping| mapping.prot & needed == needed)
-            .ok_or(Error::BadAddress)?;
-        self.check_frame(mapping.frame, needed | map::IO)?;
-        self.arch.device_page(mapping.frame).ok_or(Error::NoMemory)
+        let mapping = self.arch.query(self.domains[d].root, address);
+        let mapping = mapping.filter(|mapping| mapping.prot & needed == needed);
+        let frame = mapping.ok_or(Error::BadAddress)?.frame;
+        self.check_frame(frame, needed | map::IO)?;
+        Ok(frame)
+    }
+
+    /// Has the driver still what its handler touches? Looked up each time, so that no way on which a right goes can be forgotten.
+    pub(crate) fn hasty_may(&self, index: usize) -> bool {
+        let handler = &self.handlers[index];
+        let Some(d) = self.domains.lookup(handler.domain) else {
+            return false;
+        };
+        !self.domains[d].dead
+            && self.ports_in(d, handler.slot) == Ok(handler.ports)
+            && self.registers_in(d, handler.registers) == Ok(handler.frame)
     }
 
     /// Make machine code of a list.

@@ -235,6 +235,10 @@ impl<A: Arch> Kernel<A> {
         if !self.interrupts.bindings[index as usize].is_bound() {
             return;
         }
+        if !self.hasty_may(handler) {
+            self.hasty_remove(index);
+            return self.tell_driver(index, false);
+        }
         match self.hasty_run(handler) {
             Outcome::HandedOver => self.tell_driver(index, false),
             Outcome::Done => {

@@ -11,6 +11,7 @@ mod frames_and_devices;
 mod hasty;
 mod hasty_deferred;
 mod hasty_memory;
+mod hasty_rights;
 mod interrupts;
 mod invariants;
 mod messages;
