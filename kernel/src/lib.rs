@@ -57,7 +57,6 @@ mod tests;
 
 use arch::Arch;
 use cairn_abi::machine::{Counters, FrameRange};
-use cairn_abi::service::memory::pool as pool_kind;
 use cairn_abi::state::Registers;
 use cairn_abi::Error;
 use channel::Channel;
@@ -166,17 +165,16 @@ pub struct Kernel<A: Arch> {
 
 impl<A: Arch> Kernel<A> {
     pub fn new(arch: A, storage: Storage) -> Kernel<A> {
-        let base = |kind: u64| arch.pool_base(kind as usize);
         Kernel {
-            domains: Pool::new(base(pool_kind::DOMAIN)),
-            spaces: Pool::new(base(pool_kind::SPACE)),
-            threads: Pool::new(base(pool_kind::THREAD)),
-            channels: Pool::new(base(pool_kind::CHANNEL)),
-            portals: Pool::new(base(pool_kind::PORTAL)),
-            blocks: Pool::new(base(pool_kind::CODE)),
-            semaphores: Pool::new(base(pool_kind::SEMAPHORE)),
-            windows: Pool::new(base(pool_kind::WINDOW)),
-            signatures: Pool::new(base(pool_kind::SIGNATURE)),
+            domains: Pool::new(&arch),
+            spaces: Pool::new(&arch),
+            threads: Pool::new(&arch),
+            channels: Pool::new(&arch),
+            portals: Pool::new(&arch),
+            blocks: Pool::new(&arch),
+            semaphores: Pool::new(&arch),
+            windows: Pool::new(&arch),
+            signatures: Pool::new(&arch),
             dispatch: Dispatch::new(storage.ready),
             cores: Cores::new(),
             timers: storage.timers,

@@ -216,10 +216,15 @@ impl<A: Arch> Kernel<A> {
     /// Grow a pool by a frame that is the nucleus's already. False: its region is full.
     pub(crate) fn pool_add(&mut self, kind: u64, frame: Frame) -> bool {
         self.arch.zero_frame(frame);
-        let Some(page) = self.pool_extent(kind).and_then(Extent::grow) else {
+        let next = self.pool_extent(kind).and_then(|extent| extent.next_page());
+        let Some(page) = next else {
             return false;
         };
-        self.arch.pool_map(kind as usize, page, frame);
+        if self.arch.pool_map(kind as usize, page, frame) {
+            if let Some(extent) = self.pool_extent(kind) {
+                extent.grow(page);
+            }
+        }
         true
     }
 

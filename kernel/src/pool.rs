@@ -12,7 +12,7 @@
 //! On the host, where there are many nuclei, it is the distance from the region's start. So nothing is multiplied or loaded to reach an object, at the thousands of places where one is.
 #![allow(unsafe_code)]
 
-use crate::arch::{Arch, Frame, POOL_PAGES};
+use crate::arch::{Arch, Frame};
 use crate::portal::table::Target;
 use crate::Kernel;
 use cairn_abi::layout::PAGE;
@@ -123,6 +123,8 @@ struct Tail {
 pub struct Extent {
     /// Where the region starts.
     base: *mut u8,
+    /// Pages that the region can have.
+    pages: u32,
     bytes: u32,
     /// Of an object and its tail, and how far behind its start that is.
     size: u32,
@@ -151,22 +153,37 @@ pub struct Pool<R, T> {
 }
 
 impl Extent {
-    /// One page more, which the machine layer maps: its number in the region. None: that is full.
+    /// The page of the region that the machine layer maps next. None: that is full.
     #[inline(never)]
-    pub fn grow(&mut self) -> Option<u32> {
+    pub fn next_page(&self) -> Option<u32> {
         let page = self.bytes / PAGE as u32;
-        let bytes = self.bytes + PAGE as u32;
-        let capacity = bytes.checked_div(self.size)?.min(MOST as u32);
-        if page + self.kept >= POOL_PAGES {
+        let last = self.pages - self.kept - 1;
+        if page > last {
             return None;
         }
         // What goes back needs a place for its generations first.
-        if page >= STAYS && self.kept * GENERATIONS < capacity {
-            self.kept += 1;
-            return Some(POOL_PAGES - self.kept);
+        if page >= STAYS && self.kept * GENERATIONS < self.capacity_with(page) {
+            return (page < last).then_some(last);
         }
-        (self.bytes, self.capacity) = (bytes, capacity);
         Some(page)
+    }
+
+    /// That page is mapped.
+    pub fn grow(&mut self, page: u32) {
+        if page == self.bytes / PAGE as u32 {
+            self.capacity = self.capacity_with(page);
+            self.bytes += PAGE as u32;
+        } else {
+            self.kept += 1;
+        }
+    }
+
+    /// How many objects (and slot 0) fit with this page as the last one.
+    fn capacity_with(&self, page: u32) -> u32 {
+        let bytes = (page + 1) * PAGE as u32;
+        bytes
+            .checked_div(self.size)
+            .map_or(0, |most| most.min(MOST as u32))
     }
 
     /// The last page goes, if nothing lives there: its number in the region. The machine layer takes it out.
@@ -218,7 +235,7 @@ impl Extent {
 
     /// Where the generation of this slot is kept.
     fn generation(&self, index: u32) -> *mut u16 {
-        let end = self.base.wrapping_add((POOL_PAGES as u64 * PAGE) as usize);
+        let end = self.base.wrapping_add(self.pages as usize * PAGE as usize);
         end.cast::<u16>().wrapping_sub(index as usize + 1)
     }
 
@@ -349,8 +366,9 @@ impl Tail {
 }
 
 impl<R: Handle, T> Pool<R, T> {
-    /// An empty pool in the region that starts at `base` (page-aligned; nothing is mapped there yet).
-    pub fn new(base: *mut u8) -> Pool<R, T> {
+    /// An empty pool in its region of that machine; nothing is mapped there yet.
+    pub fn new(arch: &impl Arch) -> Pool<R, T> {
+        let base = arch.pool_base(R::POOL as usize);
         const {
             assert!(!core::mem::needs_drop::<T>());
             assert!(core::mem::align_of::<Slot<T>>() <= 4096);
@@ -360,6 +378,7 @@ impl<R: Handle, T> Pool<R, T> {
         Pool {
             extent: Extent {
                 base,
+                pages: arch.pool_pages(R::POOL as usize),
                 bytes: 0,
                 size: Self::SIZE,
                 tail: core::mem::offset_of!(Slot<T>, tail) as u32,

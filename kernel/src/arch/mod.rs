@@ -28,12 +28,6 @@ use cairn_abi::Error;
 /// Physical frame number (address / 4096).
 pub type Frame = u32;
 
-/// Pages of each pool's region.
-#[cfg(target_os = "none")]
-pub const POOL_PAGES: u32 = (x86_64::memory::POOL_SIZE / PAGE) as u32;
-#[cfg(not(target_os = "none"))]
-pub const POOL_PAGES: u32 = 256;
-
 /// A fault met while the nucleus touched user memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CopyFault {
@@ -345,8 +339,11 @@ pub trait Arch: Sized {
 
     /// Start of the region of pool `pool` (`cairn_abi::service::memory::pool`), aligned to a page; the region is contiguous and fills from here.
     fn pool_base(&self, pool: usize) -> *mut u8;
-    /// Map `frame` (zeroed by the nucleus before) as this page of pool `pool`'s region, below [`POOL_PAGES`], where none is mapped.
-    fn pool_map(&mut self, pool: usize, page: u32, frame: Frame);
+    /// How many pages it can have.
+    fn pool_pages(&self, pool: usize) -> u32;
+    /// Map `frame` (zeroed by the nucleus before) as this page of pool `pool`'s region, where none is mapped. False: the machine layer needed the frame for itself, to map
+    /// pages there; the next one may do.
+    fn pool_map(&mut self, pool: usize, page: u32, frame: Frame) -> bool;
     /// Take a page out again. Its frame is the caller's after [`Arch::forget_pools`].
     fn pool_unmap(&mut self, pool: usize, page: u32) -> Frame;
     /// No core has translations any more of pages of pools that were taken out.

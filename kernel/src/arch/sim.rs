@@ -21,8 +21,8 @@ use std::vec::Vec;
 #[repr(C, align(4096))]
 struct Page([u8; 4096]);
 
-/// Pages of each pool's region.
-const POOL_PAGES: usize = super::POOL_PAGES as usize;
+/// Pages of each pool's region, but where a test asks for more.
+const POOL_PAGES: usize = 256;
 /// Device pages that the nucleus can show.
 const DEVICE_PAGES: usize = 4;
 /// One page table serves this many address bits.
@@ -75,6 +75,8 @@ pub struct Sim {
     pool_frames: Vec<Vec<Frame>>,
     /// Pages were taken out of them, which cores may still see.
     pub stale_pools: bool,
+    /// The tables that show pages of pools: of which pool, and which.
+    pool_tables: BTreeSet<(usize, u32)>,
     pub spaces: BTreeMap<Frame, SimSpace>,
     pub common: Option<SimCommon>,
     pub time: u64,
@@ -154,6 +156,14 @@ impl Sim {
         self.device_writes.push((frame, offset, value));
     }
 
+    /// With so many pages in one pool's region.
+    pub fn with_region(frames: usize, pool: u64, pages: usize) -> Sim {
+        let mut sim = Sim::new(frames);
+        sim.pools[pool as usize] = std::vec![Page([0; 4096]); pages];
+        sim.pool_frames[pool as usize] = std::vec![0; pages];
+        sim
+    }
+
     pub fn new(frames: usize) -> Sim {
         Sim {
             patient: false,
@@ -165,6 +175,7 @@ impl Sim {
                 .collect(),
             pool_frames: std::vec![std::vec![0; POOL_PAGES]; pool::COUNT],
             stale_pools: false,
+            pool_tables: BTreeSet::new(),
             spaces: BTreeMap::new(),
             common: None,
             time: 1000,
@@ -583,11 +594,19 @@ impl Arch for Sim {
     fn pool_base(&self, pool: usize) -> *mut u8 {
         self.pools[pool].as_ptr().cast_mut().cast()
     }
-    fn pool_map(&mut self, pool: usize, page: u32, frame: Frame) {
+    fn pool_pages(&self, pool: usize) -> u32 {
+        self.pools[pool].len() as u32
+    }
+    fn pool_map(&mut self, pool: usize, page: u32, frame: Frame) -> bool {
         assert!(!self.stale_pools);
+        // As if page tables showed 64 pages each.
+        if page >= 64 && self.pool_tables.insert((pool, page / 64)) {
+            return false;
+        }
         let before = core::mem::replace(&mut self.pool_frames[pool][page as usize], frame);
         assert_eq!(before, 0);
         self.pools[pool][page as usize].0.fill(0);
+        true
     }
     fn pool_unmap(&mut self, pool: usize, page: u32) -> Frame {
         self.stale_pools = true;

@@ -14,6 +14,7 @@ mod hasty_memory;
 mod hasty_rights;
 mod interrupts;
 mod invariants;
+mod many;
 mod messages;
 mod one_page;
 mod parts;
@@ -82,6 +83,11 @@ pub struct Dom {
 impl World {
     /// `init` runs at the highest priority; `pages` frames in each pool.
     pub fn with_pools(pages: u32) -> World {
+        World::on_machine(Sim::new(FRAMES as usize), pages)
+    }
+
+    /// The same on a machine of [`FRAMES`] frames.
+    pub fn on_machine(sim: Sim, pages: u32) -> World {
         let storage = Storage {
             frames: Box::leak(vec![0; FRAMES as usize].into_boxed_slice()),
             log: Box::leak(vec![0; 4096].into_boxed_slice()),
@@ -90,7 +96,7 @@ impl World {
             ready: Box::leak(Box::new(LISTS)),
             timers: Box::leak(Box::new(Timers::NONE)),
         };
-        let mut k = Kernel::new(Sim::new(FRAMES as usize), storage);
+        let mut k = Kernel::new(sim, storage);
         k.boot_frames(0, FIRST_USER, FrameKind::Nucleus);
         k.boot_range(FIRST_USER, FRAMES - FIRST_USER);
         k.boot_system_page(10);

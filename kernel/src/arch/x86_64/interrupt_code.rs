@@ -11,7 +11,7 @@ use super::entry::leave;
 use super::float::FloatState;
 use super::glue::{self, KERNEL};
 use super::interrupts::FIRST_LINE;
-use super::memory::{self, CODE_AREA, POOL_SIZE};
+use super::memory::{self, CODE_AREA, CODE_SIZE};
 use super::Machine;
 use crate::channel::Channel;
 use crate::dispatch::CHAIN;
@@ -465,7 +465,7 @@ pub unsafe extern "C" fn interrupted() {
         held = const State::Held as u8,
         message = const Sending::Message as u8,
         code_area = const CODE_AREA as i64,
-        code_size = const POOL_SIZE,
+        code_size = const CODE_SIZE,
         block_size = const BLOCK_SIZE,
         reciprocal = const RECIPROCAL,
         reciprocal_bits = const RECIPROCAL_BITS,
@@ -506,4 +506,4 @@ const RECIPROCAL: u64 = (1 << RECIPROCAL_BITS) / BLOCK_SIZE + 1;
 const RECIPROCAL_BITS: u32 = 40;
 const BLOCK_SIZE: u64 = Blocks::object_size() as u64;
 const _: () =
-    assert!(POOL_SIZE * BLOCK_SIZE < 1 << RECIPROCAL_BITS && RECIPROCAL <= i32::MAX as u64);
+    assert!(CODE_SIZE * BLOCK_SIZE < 1 << RECIPROCAL_BITS && RECIPROCAL <= i32::MAX as u64);

@@ -11,7 +11,7 @@ use super::glue;
 use super::handler_code;
 use super::interrupt_code;
 use super::interrupts::{vector, Arrival, Lines};
-use super::memory::{self, frame_pointer, CODE_AREA, HANDLER_PAGES, PAGE, POOL_SIZE};
+use super::memory::{self, frame_pointer, CODE_AREA, CODE_SIZE, HANDLER_PAGES, PAGE};
 use super::paging::{self, Changed, Recent, Recents, Root};
 use super::portal_code;
 use super::ports;
@@ -23,16 +23,24 @@ use super::templates;
 use super::traced;
 use super::user_copy;
 use crate::arch::{Arch, CopyFault, Frame, FrameList, MapError, Mapping, Taken};
+use crate::channel::Channel;
 use crate::cores;
+use crate::domain::Domain;
 use crate::hasty::list::Round;
 use crate::hasty::Handler;
 use crate::numbered::Numbered;
-use crate::pool::{BlockRef, Pool};
+use crate::pool::{
+    BlockRef, ChannelRef, DomainRef, Handle, Pool, PortalRef, SemaphoreRef, SpaceRef, ThreadRef,
+};
 use crate::portal::code::{Block, Constants, Way, CODE_BYTES};
 use crate::portal::table::Target;
+use crate::portal::Portal;
 use crate::quick::LINKS;
 use crate::quick_interrupt::Way as InterruptWay;
+use crate::semaphore::Semaphore;
 use crate::short::copy_words;
+use crate::space::Space;
+use crate::thread::Thread;
 use crate::{Kernel, Resume};
 use cairn_abi::hasty::Step;
 use cairn_abi::layout::USER_TOP;
@@ -49,6 +57,20 @@ const FIXED_FLAGS: u64 = 0x202;
 
 /// Bytes from one block of code to the next.
 const BLOCK_SIZE: u64 = Pool::<BlockRef, Block>::object_size() as u64;
+
+/// How many objects of a kind can be.
+const fn room<R: Handle, T>() -> usize {
+    memory::pool_pages(R::POOL as usize) as usize * PAGE as usize / Pool::<R, T>::object_size()
+}
+/// What docs/services/memory.md says.
+const _: () = {
+    assert!(room::<ThreadRef, Thread<FloatState>>() > 120_000);
+    assert!(room::<ChannelRef, Channel>() > 120_000);
+    assert!(room::<PortalRef, Portal>() > 500_000);
+    assert!(room::<SemaphoreRef, Semaphore>() > 400_000);
+    assert!(room::<DomainRef, Domain<Machine>>() > 35_000);
+    assert!(room::<SpaceRef, Space<Root>>() > 100_000);
+};
 
 pub struct Machine {
     pub(super) apic: LocalApic,
@@ -316,7 +338,7 @@ impl Arch for Machine {
     #[inline]
     fn block_of(code: usize) -> Option<u32> {
         let offset = (code as u64).wrapping_sub(CODE_AREA);
-        (offset < POOL_SIZE).then_some((offset / BLOCK_SIZE) as u32)
+        (offset < CODE_SIZE).then_some((offset / BLOCK_SIZE) as u32)
     }
 
     fn wait_for_passers(&mut self) {
@@ -598,12 +620,17 @@ impl Arch for Machine {
         memory::pool(pool as u64) as *mut u8
     }
 
-    fn pool_map(&mut self, pool: usize, page: u32, frame: Frame) {
+    fn pool_pages(&self, pool: usize) -> u32 {
+        memory::pool_pages(pool)
+    }
+
+    fn pool_map(&mut self, pool: usize, page: u32, frame: Frame) -> bool {
         let address = memory::pool(pool as u64) + page as u64 * PAGE;
-        tables::map_pool_page(self.template, address, frame);
+        let mapped = tables::map_pool_page(self.template, address, frame);
         if pool as u64 == pool::CODE {
             tables::map_code_page(self.template, CODE_AREA + page as u64 * PAGE, frame);
         }
+        mapped
     }
 
     fn pool_unmap(&mut self, pool: usize, page: u32) -> Frame {

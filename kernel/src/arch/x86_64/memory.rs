@@ -2,6 +2,7 @@
 //! All of it is above [`KERNEL_HALF`], the same in every address space.
 
 use crate::arch::Frame;
+use cairn_abi::service::memory::pool;
 
 /// First address that belongs to the nucleus.
 pub const KERNEL_HALF: u64 = 0xffff_8000_0000_0000;
@@ -9,15 +10,36 @@ pub const KERNEL_HALF: u64 = 0xffff_8000_0000_0000;
 pub const DIRECT_MAP: u64 = 0xffff_8000_0000_0000;
 /// Largest physical memory that the direct map can show: one slot of the root.
 pub const DIRECT_MAP_SIZE: u64 = 512 << 30;
-/// Object pools: above the image, where compiled portals reach objects by addresses of 32 bits.
-pub const POOLS: u64 = 0xffff_ffff_9000_0000;
-/// Room of each pool: regions begin at multiples of it.
-pub const POOL_SIZE: u64 = 16 << 20;
-const _: () = assert!(POOLS.is_multiple_of(POOL_SIZE) && POOLS >= 1 << 63);
-/// Where the region of a pool begins (`cairn_abi::service::memory::pool`).
+/// Object pools: above the image (`kernel.ld` asks), where compiled portals reach objects by addresses of 32 bits.
+const POOLS: u64 = 0xffff_ffff_8600_0000;
+/// Where the region of each pool begins (`cairn_abi::service::memory::pool`), and the last one ends. Their sizes are as many objects as a machine with much memory may have;
+/// a region costs nothing before it is used.
+const REGIONS: [u32; pool::COUNT + 1] = {
+    let mut sizes = [16 << 20; pool::COUNT];
+    sizes[pool::THREAD as usize] = 192 << 20;
+    sizes[pool::CHANNEL as usize] = 256 << 20;
+    sizes[pool::PORTAL as usize] = 64 << 20;
+    sizes[pool::DOMAIN as usize] = 64 << 20;
+    sizes[pool::SEMAPHORE as usize] = 32 << 20;
+    let mut regions = [POOLS as u32; pool::COUNT + 1];
+    let mut i = 0;
+    while i < pool::COUNT {
+        regions[i + 1] = regions[i] + sizes[i];
+        i += 1;
+    }
+    assert!(regions[i] <= CODE_AREA as u32);
+    regions
+};
+/// Where the region of a pool begins.
 pub const fn pool(pool: u64) -> u64 {
-    POOLS + pool * POOL_SIZE
+    REGIONS[pool as usize] as i32 as u64
 }
+/// How many pages it has.
+pub const fn pool_pages(pool: usize) -> u32 {
+    (REGIONS[pool + 1] - REGIONS[pool]) / PAGE as u32
+}
+/// Room of that of compiled portals.
+pub const CODE_SIZE: u64 = pool_pages(pool::CODE as usize) as u64 * PAGE;
 /// Where the code of compiled portals is executed: the frames of its pool once more, not writable.
 pub const CODE_AREA: u64 = 0xffff_ffff_b000_0000;
 /// Link address of physical address 0 for the image.

@@ -3,8 +3,8 @@
 
 use super::cpu::Features;
 use super::memory::{
-    handler_page, table_pointer, CODE_AREA, DEVICES, DIRECT_MAP, HANDLER_PAGES, IMAGE_BASE, PAGE,
-    POOLS, POOL_SIZE,
+    self, handler_page, table_pointer, CODE_AREA, CODE_SIZE, DEVICES, DIRECT_MAP, HANDLER_PAGES,
+    IMAGE_BASE, PAGE,
 };
 use super::paging::{
     zero, ADDRESS, GLOBAL, LARGE, NO_EXECUTE, PRESENT, UNCACHED, WRITABLE, WRITE_THROUGH,
@@ -215,15 +215,14 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Tables for the pools; their pages come later.
+    /// The first table of each pool, and all for compiled portals, whose frames are mapped twice. The others come with the objects, and so do pages.
     pub fn pools(&mut self) -> Result<(), NoMemory> {
-        for (start, size) in [
-            (POOLS, pool::COUNT as u64 * POOL_SIZE),
-            (CODE_AREA, POOL_SIZE),
-        ] {
-            for address in (start..start + size).step_by((PAGE * 512) as usize) {
-                self.table_at(address, 0)?;
-            }
+        for kind in pool::ALL {
+            self.table_at(memory::pool(kind), 0)?;
+        }
+        for at in (0..CODE_SIZE).step_by((PAGE * 512) as usize) {
+            self.table_at(memory::pool(pool::CODE) + at, 0)?;
+            self.table_at(CODE_AREA + at, 0)?;
         }
         Ok(())
     }
@@ -250,9 +249,9 @@ fn new_table(free: &mut FreeMemory) -> Result<Frame, NoMemory> {
     Ok(frame)
 }
 
-/// Map a page of a pool; its tables were made by [`Builder::pools`] and are shared by all spaces. The page was not mapped before, so there is nothing to flush.
-pub fn map_pool_page(root: Frame, address: u64, frame: Frame) {
-    map_page(root, address, frame, DATA);
+/// Map a page of a pool, in tables that all spaces share. The page was not mapped before, so there is nothing to flush. False: the frame, which is zeroed, became a table that was not there yet.
+pub fn map_pool_page(root: Frame, address: u64, frame: Frame) -> bool {
+    map_page(root, address, frame, DATA)
 }
 
 /// Take a page of a pool out; its translations are to be forgotten afterwards.
@@ -282,18 +281,25 @@ pub unsafe fn give_up(root: Frame, frames: Frames) {
     }
 }
 
-fn map_page(root: Frame, address: u64, frame: Frame, bits: u64) {
-    set_entry(root, address, (frame as u64 * PAGE) | bits);
+fn map_page(root: Frame, address: u64, frame: Frame, bits: u64) -> bool {
+    set_entry(root, address, (frame as u64 * PAGE) | bits) != NO_TABLE
 }
 
-/// Set an entry of a table of pages that is there → what it was.
+/// No entry is this.
+const NO_TABLE: u64 = u64::MAX;
+
+/// Set an entry of a table of pages → what it was. `NO_TABLE`: the table is not there, and the entry's frame became it, or the one above.
 #[inline(never)]
 fn set_entry(root: Frame, address: u64, entry: u64) -> u64 {
     let mut table = root;
     for level in (1..4).rev() {
-        // SAFETY: the tables of the pools and of the image exist from the start and are never taken away.
-        let entry = unsafe { *table_pointer(table).add(index(address, level)) };
-        table = ((entry & ADDRESS) / PAGE) as Frame;
+        // SAFETY: a table that is there is never taken away; the nucleus lock is held.
+        let above = unsafe { &mut *table_pointer(table).add(index(address, level)) };
+        if *above == 0 {
+            *above = entry & ADDRESS | TABLE;
+            return NO_TABLE;
+        }
+        table = ((*above & ADDRESS) / PAGE) as Frame;
     }
     // SAFETY: as above; the nucleus lock is held.
     unsafe { core::mem::replace(&mut *table_pointer(table).add(index(address, 0)), entry) }
