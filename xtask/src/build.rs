@@ -2,7 +2,6 @@
 
 use crate::{cli, image, interfaces, places, progress};
 use anyhow::{Context, Result};
-use cairn_manifest::Registers;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -174,18 +173,27 @@ pub fn bare_packages() -> Vec<&'static str> {
         .collect()
 }
 
-/// The programs of further components: a C source of that name beside the file of `--with`, or else a binary of that name of some package of the workspace; with each whose registers it finds.
-pub fn further(
-    names: &[(String, Registers)],
-    with: Option<&Path>,
-) -> Result<Vec<(String, PathBuf)>> {
+/// A program of a further component.
+pub struct Further {
+    pub name: String,
+    pub file: PathBuf,
+    /// Of a package, built as the system is.
+    pub in_rust: bool,
+}
+
+/// The programs of further components: a C source of that name beside the file of `--with`, or else a binary of that name of some package of the workspace; with each whether it must leave its callers' registers alone.
+pub fn further(names: &[(String, bool)], with: Option<&Path>) -> Result<Vec<Further>> {
     let beside = with.and_then(Path::parent);
     let mut programs = Vec::new();
     let mut in_rust = Vec::new();
-    for (name, registers) in names {
+    for (name, callers) in names {
         let source = beside.map(|folder| folder.join(format!("{name}.c")));
         match source.filter(|source| source.exists()) {
-            Some(source) => programs.push((name.clone(), c_program(name, &source, *registers)?)),
+            Some(source) => programs.push(Further {
+                name: name.clone(),
+                file: c_program(name, &source, *callers)?,
+                in_rust: false,
+            }),
             None => in_rust.push(name.clone()),
         }
     }
@@ -198,14 +206,17 @@ pub fn further(
         &packages.iter().map(String::as_str).collect::<Vec<_>>(),
     )?;
     for name in in_rust {
-        let program = publish(&folder.join(&name), &name)?;
-        programs.push((name, program));
+        programs.push(Further {
+            file: publish(&folder.join(&name), &name)?,
+            name,
+            in_rust: true,
+        });
     }
     Ok(programs)
 }
 
 /// A native component in C, with the headers of all interfaces of the project and of the source's folder.
-fn c_program(name: &str, source: &Path, registers: Registers) -> Result<PathBuf> {
+fn c_program(name: &str, source: &Path, callers: bool) -> Result<PathBuf> {
     let folder = places::build().join("sdk");
     let generated = folder.join("include").join(name);
     // (A bare file name has an empty folder.)
@@ -218,7 +229,7 @@ fn c_program(name: &str, source: &Path, registers: Registers) -> Result<PathBuf>
     let mut command = Command::new("gcc");
     command
         .args(C_FLAGS)
-        .args((registers == Registers::Callers).then_some(NO_VECTORS))
+        .args(callers.then_some(NO_VECTORS))
         .arg("-I")
         .arg(&generated)
         .arg("-I")

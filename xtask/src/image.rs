@@ -3,8 +3,8 @@
 use crate::archive::Archive;
 use crate::build::{self, System};
 use crate::cli::{Machine, Root};
-use crate::{composition, link, packages, places};
-use anyhow::{Context, Result};
+use crate::{composition, link, packages, places, registers};
+use anyhow::{bail, Context, Result};
 use cairn_manifest::{Component, Manifest, Registers};
 use std::fs;
 use std::path::Path;
@@ -175,7 +175,7 @@ pub fn manifest(machine: &Machine) -> Result<(String, Manifest)> {
         let own = text(with)?;
         return match cairn_manifest::parse(&own) {
             Ok(parsed) => Ok((own, parsed)),
-            Err(invalid) => anyhow::bail!("{}", at_line(with, &own, &invalid.0)),
+            Err(invalid) => bail!("{}", at_line(with, &own, &invalid.0)),
         };
     }
     let mut manifest = composition::with_devices(&standard, machine)?;
@@ -186,7 +186,7 @@ pub fn manifest(machine: &Machine) -> Result<(String, Manifest)> {
     match cairn_manifest::parse(&manifest) {
         Ok(parsed) => Ok((manifest, parsed)),
         Err(invalid) => match with {
-            None => anyhow::bail!("the manifest is wrong: {}", invalid.0),
+            None => bail!("the manifest is wrong: {}", invalid.0),
             // The same text with the user's lines in front, so that their numbers are those of the file.
             Some(with) => {
                 let own = text(with)?;
@@ -196,7 +196,7 @@ pub fn manifest(machine: &Machine) -> Result<(String, Manifest)> {
                     Err(told) if invalid.0.starts_with(IN_TEXT) => told.0,
                     _ => invalid.0,
                 };
-                anyhow::bail!("{}", at_line(with, &own, &why))
+                bail!("{}", at_line(with, &own, &why))
             }
         },
     }
@@ -205,18 +205,24 @@ pub fn manifest(machine: &Machine) -> Result<(String, Manifest)> {
 /// The whole boot archive of Cairn, of the standard components and those that `--with`, a file with further lines for the manifest, names.
 pub fn cairn(system: &System, machine: &Machine) -> Result<Archive> {
     let with = machine.with.as_deref();
-    let (manifest, parsed) = manifest(machine)?;
+    let (mut manifest, parsed) = manifest(machine)?;
     // Without processes nobody reads files.
     let mut archive = match parsed.has_processes() {
         true => root(&system.guest_init, machine)?,
         false => Archive::default(),
     };
-    let mut further: Vec<(String, Registers)> = Vec::new();
+    if !parsed.checked.programs.is_empty() {
+        bail!("the manifest has [checked], which the image maker adds");
+    }
+    // Of each further program: whether some line says that it leaves its callers' registers alone.
+    let mut further: Vec<(String, bool)> = Vec::new();
     let filesystems = parsed.filesystems.iter();
     let filesystems = filesystems.map(|line| (&line.binary, line.registers));
     let components = parsed.components.iter();
     let components = components.map(|component| (&component.binary, component.registers));
-    for (binary, registers) in components.chain(filesystems) {
+    let lines: Vec<_> = components.chain(filesystems).collect();
+    for &(binary, registers) in &lines {
+        let callers = registers == Some(Registers::Callers);
         let Some(name) = binary.strip_prefix("/cairn/") else {
             continue;
         };
@@ -225,22 +231,34 @@ pub fn cairn(system: &System, machine: &Machine) -> Result<Archive> {
         }
         match further.iter_mut().find(|(known, _)| known == name) {
             // It must do for all of them.
-            Some((_, least)) if registers == Registers::Callers => *least = registers,
-            Some(_) => {}
-            None => further.push((name.to_string(), registers)),
+            Some((_, least)) => *least |= callers,
+            None => further.push((name.to_string(), callers)),
         }
     }
-    for (name, file) in system
-        .components
-        .iter()
-        .chain(&build::further(&further, with)?)
-    {
+    let built = build::further(&further, with)?;
+    let standard = system.components.iter();
+    let standard = standard.map(|(name, file)| (name, file, true));
+    let further = built.iter().map(|it| (&it.name, &it.file, it.in_rust));
+    let mut checked = Vec::new();
+    for (name, file, with_system) in standard.chain(further) {
         let is_named = |c: &Component| c.binary.strip_prefix("/cairn/") == Some(name);
         if !parsed.has_processes() && name != "init" && !parsed.components.iter().any(is_named) {
             continue;
         }
         archive.file(&format!("cairn/{name}"), 0o755, read(file)?);
+        let binary = format!("/cairn/{name}");
+        let own = lines.iter().filter(|line| *line.0 == binary);
+        let unsaid = with_system && own.clone().any(|line| line.1.is_none());
+        let callers = own.clone().any(|line| line.1 == Some(Registers::Callers));
+        // `init` has no line.
+        if unsaid || callers || name == "init" {
+            registers::check(name, file)?;
+        }
+        if unsaid {
+            checked.push(binary);
+        }
     }
+    manifest.push_str(&format!("\n[checked]\nprograms = {checked:?}\n"));
     archive.file("cairn/system.toml", 0o644, manifest.into_bytes());
     Ok(archive)
 }

@@ -36,6 +36,7 @@ mod places;
 mod portal_code;
 mod powercut;
 mod progress;
+mod registers;
 mod run;
 mod scratch;
 mod share;

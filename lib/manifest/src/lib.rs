@@ -36,6 +36,16 @@ pub struct Manifest {
     /// Further portals for components that stand elsewhere: what is added to a manifest can so be given to what it had. Empty after [`parse`].
     #[serde(default, rename = "grant")]
     grants: Vec<Further>,
+    /// What the image maker adds.
+    #[serde(default)]
+    pub checked: Checked,
+}
+
+/// Programs that were built with the system, and in which the image maker found nothing that touches floating-point or vector registers, FS or GS.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Checked {
+    pub programs: Vec<String>,
 }
 
 /// A kind of file system on disks: for each that is mounted a component is started, which may touch what this line says, and the disk.
@@ -49,7 +59,7 @@ pub struct Filesystem {
     pub binary: String,
     pub priority: u8,
     #[serde(default)]
-    pub registers: Registers,
+    pub registers: Option<Registers>,
     /// Most pages of memory, as a size.
     #[serde(default)]
     pub memory: Option<String>,
@@ -167,7 +177,7 @@ pub struct Component {
     #[serde(default)]
     pub restart: Restart,
     #[serde(default)]
-    pub registers: Registers,
+    pub registers: Option<Registers>,
     /// Most pages of memory, as a size: "16M". Without it no limit of its own.
     #[serde(default)]
     pub memory: Option<String>,
@@ -205,13 +215,12 @@ pub enum Restart {
 }
 
 /// Whose floating-point and vector registers and FS and GS bases are in the processor while a component runs.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Registers {
-    /// Those of whoever ran before, mostly its caller: it is trusted to leave them alone.
-    #[default]
+    /// Those of whoever ran before, mostly its caller: the image maker has found that its program leaves them alone.
     Callers,
-    /// Its threads' own: it may use them, and neither sees nor changes those of others.
+    /// Its threads' own: it may use them, and neither sees nor changes those of others. So it is for all of whom nobody says anything else.
     Own,
 }
 
@@ -339,6 +348,21 @@ pub fn size(text: &str) -> Option<u64> {
 }
 
 impl Manifest {
+    /// Lines that say nothing of registers: the callers' for programs that were checked, their own for all others.
+    pub fn settle_registers(&mut self) {
+        let components = self.components.iter_mut();
+        let components = components.map(|c| (&c.binary, &mut c.registers));
+        let lines = self.filesystems.iter_mut();
+        let lines = lines.map(|line| (&line.binary, &mut line.registers));
+        for (binary, registers) in components.chain(lines) {
+            let said = match self.checked.programs.contains(binary) {
+                true => Registers::Callers,
+                false => Registers::Own,
+            };
+            registers.get_or_insert(said);
+        }
+    }
+
     /// Give the further portals to whom they are for.
     fn give(&mut self) -> Result<(), Invalid> {
         for further in core::mem::take(&mut self.grants) {
@@ -795,8 +819,8 @@ mod tests {
             }
         );
         assert_eq!(m.components[0].restart, Restart::Halt);
-        assert_eq!(uart.registers, Registers::Own);
-        assert_eq!(m.components[0].registers, Registers::Callers);
+        assert_eq!(uart.registers, Some(Registers::Own));
+        assert_eq!(m.components[0].registers, None);
         assert_eq!(size("1M"), Some(1 << 20));
     }
 
@@ -852,7 +876,7 @@ mod tests {
             kind: "ext4".into(),
             binary: "/cairn/ext4".into(),
             priority: 1,
-            registers: Registers::default(),
+            registers: None,
             memory: None,
             keepsake: None,
             portals: BTreeMap::new(),
@@ -888,6 +912,31 @@ mod tests {
     }
 
     #[test]
+    fn registers_are_the_callers_only_for_programs_that_were_checked() {
+        let line = "[[filesystem]]\ntype = \"ext4\"\nbinary = \"/cairn/ext4\"\npriority = 140\ndisks = [\"uart\"]\n";
+        let settled = |checked: &str| {
+            let mut m = parse(&format!("{SMALL}\n{line}\n{checked}")).unwrap();
+            m.settle_registers();
+            let uart = m.components.iter().find(|c| c.name == "uart").unwrap();
+            [
+                m.components[0].registers,
+                uart.registers,
+                m.filesystems[0].registers,
+            ]
+            .map(Option::unwrap)
+        };
+        use Registers::{Callers, Own};
+        assert_eq!(settled(""), [Own; 3]);
+        let first = parse(SMALL).unwrap().components[0].binary.clone();
+        let one = format!("[checked]\nprograms = [\"{first}\"]\n");
+        assert_eq!(settled(&one), [Callers, Own, Own]);
+        let all =
+            format!("[checked]\nprograms = [\"{first}\", \"/cairn/uart\", \"/cairn/ext4\"]\n");
+        // What a line says stands.
+        assert_eq!(settled(&all), [Callers, Own, Callers]);
+    }
+
+    #[test]
     fn a_file_system_gets_the_disks_of_its_line_and_no_other() {
         let line = "[[filesystem]]\ntype = \"ext4\"\nbinary = \"/cairn/ext4\"\npriority = 140\nregisters = \"own\"\nkeepsake = \"1M\"\nportals = { more = { to = \"vm\" } }\ndisks = [\"uart\"]\n";
         let mut m = parse(&format!("{SMALL}\n{line}")).unwrap();
@@ -897,7 +946,7 @@ mod tests {
         let component = line.component(&part, "/mnt");
         assert_eq!(component.name, "ext4-uart3");
         assert_eq!(component.mounts[0].fstype, "ext4:uart3");
-        assert_eq!(component.registers, Registers::Own);
+        assert_eq!(component.registers, Some(Registers::Own));
         assert_eq!(component.portals.len(), 2);
         assert_eq!(component.restart, Restart::Always);
         m.components.push(component);

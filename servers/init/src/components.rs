@@ -581,7 +581,7 @@ impl Components {
         own_thread: Option<u32>,
     ) -> Result<(), String> {
         let ceiling = component.ceiling.unwrap_or(component.priority);
-        let own = component.registers == Registers::Own;
+        let own = component.registers != Some(Registers::Callers);
         fault(
             "configure",
             target.service(domain::CONFIGURE, &[own as u64, ceiling as u64]),

@@ -56,8 +56,9 @@ fn start(boot: &first_memory::Boot) -> Result<Watch, String> {
         .manifest
         .ok_or("no /cairn/system.toml in the boot archive")?;
     let text = core::str::from_utf8(text).map_err(|_| "/cairn/system.toml is not text")?;
-    let manifest =
+    let mut manifest =
         cairn_manifest::parse(text).map_err(|e| alloc::format!("/cairn/system.toml: {}", e.0))?;
+    manifest.settle_registers();
 
     // The main channel goes where every native component has its own.
     let receiver = Receiver::create().map_err(|e| alloc::format!("no channel: {e:?}"))?;

@@ -1,25 +1,22 @@
 //! Registers of one's own: floating-point and vector registers and FS and GS bases. Servers (`role=peer`, and `role=files` for Linux programs) find at every request what they left there and leave
-//! something else; a client with registers of its own (`role=client`) finds after every call what it had before. One without (`role=client-without`) leaves them alone. Both also ask for sums of a
-//! server that the compiler lets compute in vector registers. `role=refused`, without, must not begin to serve these sums. Whoever finds something else than its own panics; a client says `done` when all was right.
+//! something else; a client with registers of its own (`role=client`) finds after every call what it had before. Another without (without.rs) leaves them alone. Both also ask for sums of a
+//! server that the compiler lets compute in vector registers. Whoever finds something else than its own panics; a client says `done` when all was right.
 #![no_std]
 #![no_main]
 
 extern crate alloc;
 
+mod client;
+
 use cairn_abi::layout::native_slot;
-use cairn_abi::machine::Counters;
 use cairn_abi::received;
-use cairn_abi::service::current;
 use cairn_idl::fs::s;
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::{event, Context, Data, Failure, Handle, Manager, Meta, Native};
-use cairn_rt::{log, serve, startup, Message, Portal, Received, Receiver, Reply};
-
-include!(concat!(env!("OUT_DIR"), "/interfaces.rs"));
+use cairn_rt::{log, startup, Portal, Received, Receiver, Reply};
+use client::client;
 
 cairn_rt::entry!(main);
-
-const ROUNDS: u64 = 5_000;
 
 /// What FXSAVE stores, and the bases.
 #[repr(C, align(16))]
@@ -128,67 +125,14 @@ fn main() -> ! {
             &mut Turns(Mine::new(3)),
             &mut Native::new(),
         ),
-        Some("refused") => {
-            let signed = serve::sign(Receiver(Portal(native_slot::RECEIVE)), &sums::SIGNATURES);
-            panic!("serves without: {signed:?}");
-        }
         Some("client") => {
             let mut mine = Mine::new(4);
             client(|| mine.turn());
         }
-        _ => {
-            client(|| ());
-            quickly();
-        }
+        _ => panic!("no role"),
     }
     log!("done");
     cairn_rt::start::exit(0)
-}
-
-/// Asks both servers, with a turn of its own registers between.
-fn client(mut turn: impl FnMut()) {
-    let [peer, sums] =
-        ["peer", "sums"].map(|name| startup::portal(name).expect("the manifest names it"));
-    let one = 1.0f64.to_bits();
-    let mut last = 0.0;
-    for round in 0..ROUNDS {
-        turn();
-        let said = peer.call(Message::new(&[round]));
-        assert_eq!(said.map(|words| words[0]), Ok(round + 1));
-        turn();
-        // The other client adds as well.
-        let sum = sums::Client(&sums).add(one).map(f64::from_bits);
-        assert!(sum.is_ok_and(|sum| sum > last && sum <= (2 * ROUNDS) as f64));
-        last = sum.unwrap_or(last);
-    }
-}
-
-/// Calls of a client that has no registers of its own to one server that does: on one core most go by the code of the portal's own, because the server's are in the processor already.
-fn quickly() {
-    let peer = startup::portal("peer").expect("the manifest names it");
-    let before = direct();
-    for round in 0..ROUNDS {
-        let said = peer.call(Message::new(&[round]));
-        assert_eq!(said.map(|words| words[0]), Ok(round + 1));
-    }
-    let moved = direct() - before;
-    let one_core = Portal::CURRENT
-        .service(current::AFFINITY, &[0, 0])
-        .is_ok_and(|words| words[2] == 1);
-    let line = startup::argument("cmdline").unwrap_or("");
-    // The replies alone would be as many as there are rounds.
-    let expected = one_core && !line.contains("nucleus.portals=");
-    assert!(
-        !expected || moved > ROUNDS * 3 / 2,
-        "{moved} messages by code"
-    );
-}
-
-/// Messages that the code behind portals moved, of the whole machine: two for a call.
-fn direct() -> u64 {
-    let mut counters = [Counters::default()];
-    let told = Portal::CURRENT.service_into(current::COUNTERS, &[0], 0, &mut counters);
-    told.map_or(0, |_| counters[0].direct)
 }
 
 fn peer() -> ! {
