@@ -6,7 +6,7 @@ use crate::hash::Map;
 use crate::interface::Way;
 use crate::internet::Arrived;
 use crate::options::discover;
-use crate::packet::{self, protocol, Header, Packet, Payload};
+use crate::packet::{self, protocol, Header, Packet, Payload, Sum};
 use crate::paths::LEAST_V4;
 use crate::server::{fail, key, Net, Sent, READABLE, WRITABLE};
 use crate::socket::{Socket, State};
@@ -171,7 +171,8 @@ impl Net {
             return;
         }
         let unchecked = half(6) == 0 && header.is_v4();
-        if !packet.trusted && !unchecked && packet::checksum(header, &bytes[..length]) != 0 {
+        if packet.sum == Sum::Made && !unchecked && packet::checksum(header, &bytes[..length]) != 0
+        {
             return;
         }
         let ends = Ends {
@@ -463,13 +464,9 @@ impl Net {
             Some(text) => bytes[HEADER..].copy_from_slice(text),
             None => cx.fetch(0, &mut bytes[HEADER..])?,
         }
-        if !self.is_loopback(way.interface) {
-            let sum = match packet::checksum(&header, bytes) {
-                0 => 0xffff,
-                sum => sum,
-            };
-            bytes[6..8].copy_from_slice(&sum.to_be_bytes());
-        }
+        let pseudo = packet::pseudo(&header, HEADER + length);
+        bytes[6..8].copy_from_slice(&pseudo.to_be_bytes());
+        packet.sum = Sum::Missing;
         match to.address.is_multicast() {
             true => self.output_to_group(cx, index, (packet, header), &way),
             false => self.output(cx, packet, &way),

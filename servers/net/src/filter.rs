@@ -271,6 +271,7 @@ fn rewrite_packet(
     if packet.trusted || to.source.is_v4() != v4 || to.destination.is_v4() != v4 {
         return false;
     }
+    packet.finish();
     let kind = packet.payload(payload).first().copied().unwrap_or(0);
     if is_error(header.protocol, kind) {
         return rewrite_error(packet, header, payload, to);

@@ -388,6 +388,7 @@ impl Net {
 
     /// It leaves, in pieces if it has to.
     pub(crate) fn put_on(&mut self, cx: &mut Context, mut packet: Packet, way: &Way) {
+        packet.finish();
         let bytes = packet.bytes();
         let length = end(bytes);
         let v4 = bytes[0] >> 4 == 4;

@@ -3,7 +3,7 @@
 use crate::address::Address;
 use crate::errors::Told;
 use crate::internet::Arrived;
-use crate::packet::{checksum, protocol, Header, Packet, IPV6};
+use crate::packet::{checksum, protocol, Header, Packet, Sum, IPV6};
 use crate::server::Net;
 use crate::stream::Place;
 use cairn_ethernet::extensions::{self, Chain};
@@ -49,7 +49,7 @@ enum About {
 impl Net {
     pub(crate) fn icmp_arrives(&mut self, cx: &mut Context, arrived: Arrived) {
         let bytes = arrived.packet.payload(arrived.payload);
-        if !arrived.packet.trusted && plain_checksum(bytes) != 0 {
+        if arrived.packet.sum == Sum::Made && plain_checksum(bytes) != 0 {
             return;
         }
         let Some((head, rest)) = bytes.split_first_chunk::<HEADER>() else {
@@ -90,7 +90,7 @@ impl Net {
 
     pub(crate) fn icmp_v6_arrives(&mut self, cx: &mut Context, arrived: Arrived) {
         let bytes = arrived.packet.payload(arrived.payload);
-        if !arrived.packet.trusted && checksum(&arrived.header, bytes) != 0 {
+        if arrived.packet.sum == Sum::Made && checksum(&arrived.header, bytes) != 0 {
             return;
         }
         let Some((head, rest)) = bytes.split_first_chunk::<HEADER>() else {
@@ -236,6 +236,7 @@ impl Net {
             false => checksum(&header, bytes),
         };
         bytes[2..4].copy_from_slice(&sum.to_be_bytes());
+        packet.sum = Sum::Right;
         self.output(cx, packet, &way);
     }
 

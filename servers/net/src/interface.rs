@@ -40,6 +40,13 @@ pub mod flag {
     pub const LOWER_UP: u32 = 0x1_0000;
 }
 
+/// What a link does with a packet before it leaves, so that nobody else has to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Offers {
+    /// Sums of TCP and UDP.
+    pub sums: bool,
+}
+
 /// A machine on the same link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Neighbour {

@@ -4,14 +4,14 @@ use crate::address::Address;
 use crate::capture::kind;
 use crate::groups::wire::IGMP;
 use crate::interface::{Way, LOOPBACK};
-use crate::packet::{protocol, Header, Packet, Payload, HEADROOM};
+use crate::packet::{checksum, protocol, Header, Packet, Payload, Sum, HEADROOM};
 use crate::server::Net;
 use crate::stream::Place;
 use crate::timers::Owner;
 use alloc::vec::Vec;
 use cairn_resmgr::Context;
 use cairn_tcp::secret::Ends;
-use cairn_tcp::segment::{checksum, Segment};
+use cairn_tcp::segment::Segment;
 use cairn_tcp::time::Time;
 
 /// So many packets of `lo` are taken in one after another; then others have their turn.
@@ -35,10 +35,9 @@ impl Arrived {
         bytes.try_reserve_exact(HEADROOM + whole.len()).ok()?;
         bytes.resize(HEADROOM, 0);
         bytes.extend_from_slice(whole);
-        Some(Arrived {
-            packet: Packet::received(bytes, HEADROOM),
-            ..*self
-        })
+        let mut packet = Packet::received(bytes, HEADROOM);
+        packet.sum = self.packet.sum;
+        Some(Arrived { packet, ..*self })
     }
 }
 
@@ -250,14 +249,8 @@ impl Net {
         let Ok((segment, length)) = Segment::parse(bytes) else {
             return;
         };
-        if !packet.trusted {
-            let sum = match (header.source.as_v4(), header.destination.as_v4()) {
-                (Some(source), Some(destination)) => checksum(&source, &destination, &[bytes]),
-                _ => checksum(&header.source.0, &header.destination.0, &[bytes]),
-            };
-            if sum != 0 {
-                return;
-            }
+        if packet.sum == Sum::Made && checksum(header, bytes) != 0 {
+            return;
         }
         let ends = Ends {
             local: header.destination.0,

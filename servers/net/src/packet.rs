@@ -46,12 +46,25 @@ impl Header {
     }
 }
 
+/// What is known of a packet's sum of TCP or UDP.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Sum {
+    /// It is there, or should be: who takes the packet in looks at it.
+    #[default]
+    Made,
+    /// It is not there yet. In its place is the sum of the pseudo-header, and the packet is good. Who sends it out of the machine makes it.
+    Missing,
+    /// It was looked at: a link found it right, or this machine has made it.
+    Right,
+}
+
 /// A whole packet, from its IP header on.
 pub struct Packet {
     bytes: Vec<u8>,
     start: usize,
-    /// It did not leave this machine: its checksums were not made and are not looked at.
+    /// It did not leave this machine: its header's checksum is not looked at.
     pub trusted: bool,
+    pub sum: Sum,
     /// Sockets of AF_PACKET have seen it come.
     pub seen: bool,
     /// Its way carries no more whole, whatever its link does.
@@ -111,6 +124,7 @@ impl Packet {
             bytes,
             start: HEADROOM,
             trusted: false,
+            sum: Sum::Made,
             seen: false,
             mtu: u32::MAX,
             joined: false,
@@ -124,6 +138,7 @@ impl Packet {
             start: start.min(bytes.len()),
             bytes,
             trusted: false,
+            sum: Sum::Made,
             seen: false,
             mtu: u32::MAX,
             joined: false,
@@ -166,6 +181,42 @@ impl Packet {
 
     pub fn memory(&self) -> usize {
         self.bytes.capacity()
+    }
+
+    /// Where its sum of TCP or UDP is: from where on it sums up, and how far behind that it is. None: it has no such sum, or it is not there at once.
+    pub fn sum_place(&self) -> Option<(usize, usize)> {
+        let bytes = self.bytes();
+        let (protocol, start) = match bytes.first()? >> 4 {
+            4 => (*bytes.get(9)?, usize::from(bytes[0] & 15) * 4),
+            _ => (*bytes.get(6)?, IPV6),
+        };
+        let at = sum_at(protocol)?;
+        (start + at + 2 <= bytes.len()).then_some((start, at))
+    }
+
+    /// Make its sum, if it is missing.
+    pub fn finish(&mut self) {
+        if self.sum != Sum::Missing {
+            return;
+        }
+        self.sum = Sum::Made;
+        let Some((header, payload)) = self.parse() else {
+            return;
+        };
+        let own = self.bytes_mut().get_mut(payload.start..payload.end);
+        let (Some(at), Some(own)) = (sum_at(header.protocol), own) else {
+            return;
+        };
+        if own.len() < at + 2 {
+            return;
+        }
+        own[at..at + 2].fill(0);
+        let sum = match checksum(&header, own) {
+            // (Of UDP 0 is no sum.)
+            0 if header.protocol == protocol::UDP => 0xffff,
+            sum => sum,
+        };
+        own[at..at + 2].copy_from_slice(&sum.to_be_bytes());
     }
 
     /// So many bytes in front of it, for a link's header; what lies there. None: there is no room.
@@ -240,13 +291,88 @@ impl Packet {
     }
 }
 
-/// The Internet checksum (RFC 1071) with the pseudo-header of these addresses.
-pub fn checksum(header: &Header, bytes: &[u8]) -> u16 {
+/// Where the sum is in a header of TCP or UDP.
+fn sum_at(of: u8) -> Option<usize> {
+    match of {
+        protocol::TCP => Some(16),
+        protocol::UDP => Some(6),
+        _ => None,
+    }
+}
+
+/// The sum of these addresses' pseudo-header, with so many bytes behind it.
+fn pseudo_sum(header: &Header, length: usize) -> u64 {
     let addresses = match (header.source.as_v4(), header.destination.as_v4()) {
-        (Some(source), Some(destination)) => sum(&source) + sum(&destination),
+        (Some(source), Some(destination)) => {
+            let [from, to] = [source, destination].map(u32::from_be_bytes);
+            u64::from(from >> 16)
+                + u64::from(from & 0xffff)
+                + u64::from(to >> 16)
+                + u64::from(to & 0xffff)
+        }
         _ => sum(&header.source.0) + sum(&header.destination.0),
     };
-    let length = sum(&(bytes.len() as u32).to_be_bytes());
-    let protocol = sum(&u32::from(header.protocol).to_be_bytes());
-    fold(addresses + length + protocol + sum(bytes))
+    let length = length as u64;
+    addresses + (length >> 16) + (length & 0xffff) + u64::from(header.protocol)
+}
+
+/// What stands in the place of a [missing](Sum::Missing) sum.
+pub fn pseudo(header: &Header, length: usize) -> u16 {
+    !fold(pseudo_sum(header, length))
+}
+
+/// The Internet checksum (RFC 1071) with the pseudo-header of these addresses.
+pub fn checksum(header: &Header, bytes: &[u8]) -> u16 {
+    fold(pseudo_sum(header, bytes.len()) + sum(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn header(v4: bool, protocol: u8) -> Header {
+        let address = |last| match v4 {
+            true => Address::v4([10, 255, 0, last]),
+            false => Address([0xfd, 0, 0, 0, 0, 0, 0, 0, 0xff, 0, 0, 0, 0, 0, 0, last]),
+        };
+        Header {
+            source: address(1),
+            destination: address(2),
+            protocol,
+            ttl: 64,
+            ..Header::default()
+        }
+    }
+
+    proptest! {
+        /// A sum that is missing is made, here or as a device does: both come to the same.
+        #[test]
+        fn a_missing_sum_is_made(v4: bool, udp: bool, bytes in prop::collection::vec(any::<u8>(), 20..100)) {
+            let header = header(v4, if udp { protocol::UDP } else { protocol::TCP });
+            let mut packet = Packet::new(&header, bytes.len(), 1).unwrap();
+            packet.push(&bytes);
+            let (start, at) = packet.sum_place().unwrap();
+            let pseudo = pseudo(&header, bytes.len());
+            packet.bytes_mut()[start + at..][..2].copy_from_slice(&pseudo.to_be_bytes());
+            let by_device = cairn_ethernet::fragments::checksum(&packet.bytes()[start..]);
+            packet.sum = Sum::Missing;
+            packet.finish();
+            prop_assert_eq!(checksum(&header, &packet.bytes()[start..]), 0);
+            let own = [packet.bytes()[start + at], packet.bytes()[start + at + 1]];
+            let own = u16::from_be_bytes(own);
+            prop_assert!(own == by_device || (own, by_device) == (0xffff, 0));
+            prop_assert!(packet.sum == Sum::Made);
+        }
+    }
+
+    #[test]
+    fn what_has_no_sum_is_left_alone() {
+        let mut packet = Packet::new(&header(true, 132), 30, 1).unwrap();
+        packet.push(&[7; 30]);
+        packet.sum = Sum::Missing;
+        assert_eq!(packet.sum_place(), None);
+        packet.finish();
+        assert_eq!(packet.bytes()[20..], [7; 30]);
+    }
 }

@@ -4,7 +4,7 @@ use crate::address::Endpoint;
 use crate::datagram::{join, leave};
 use crate::icmp::{v4, v6};
 use crate::internet::Arrived;
-use crate::packet::{checksum, protocol, Header, Packet, Payload};
+use crate::packet::{checksum, protocol, Header, Packet, Payload, Sum};
 use crate::server::{fail, Net, Sent};
 use cairn_ethernet::fragments::checksum as plain_checksum;
 use cairn_idl::errno::*;
@@ -148,6 +148,7 @@ impl Net {
                 _ => checksum(&header, bytes),
             };
             bytes[2..4].copy_from_slice(&sum.to_be_bytes());
+            packet.sum = Sum::Right;
         }
         match to.address.is_multicast() {
             true => self.output_to_group(cx, index, (packet, header), &way),

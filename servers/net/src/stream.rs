@@ -3,7 +3,7 @@
 use crate::address::{Address, Endpoint};
 use crate::listener::Half;
 use crate::options::Options;
-use crate::packet::{protocol, Header, Packet};
+use crate::packet::{protocol, pseudo, Header, Packet, Sum};
 use crate::ports::{Claim, Ports};
 use crate::ring::{Ring, SMALLEST};
 use crate::server::{errno_of, fail, key, Net, READABLE, WRITABLE};
@@ -17,7 +17,7 @@ use cairn_resmgr::{Context, Failure};
 use cairn_tcp::connection::{Config, Connection, Events, State as Tcp};
 use cairn_tcp::input::{Arrival, Icmp};
 use cairn_tcp::secret::Ends;
-use cairn_tcp::segment::{checksum, Segment, HEADER_MAX};
+use cairn_tcp::segment::{Segment, HEADER_MAX};
 use cairn_tcp::seq::Seq;
 use cairn_tcp::time::Time;
 use cairn_tcp::time_wait::{self, TimeWait};
@@ -373,25 +373,15 @@ impl Net {
         let Some(count) = segment.write(&mut head) else {
             return;
         };
-        if !self.is_loopback(way.interface) {
-            let sum = match (header.source.as_v4(), header.destination.as_v4()) {
-                (Some(source), Some(destination)) => {
-                    checksum(&source, &destination, &[&head[..count], text[0], text[1]])
-                }
-                _ => checksum(
-                    &ends.local,
-                    &ends.remote,
-                    &[&head[..count], text[0], text[1]],
-                ),
-            };
-            head[16..18].copy_from_slice(&sum.to_be_bytes());
-        }
+        let pseudo = pseudo(&header, count + length);
+        head[16..18].copy_from_slice(&pseudo.to_be_bytes());
         let Some(mut packet) = Packet::new(&header, count + length, identification) else {
             return;
         };
         packet.push(&head[..count]);
         packet.push(text[0]);
         packet.push(text[1]);
+        packet.sum = Sum::Missing;
         self.output(cx, packet, &way);
     }
 

@@ -2,7 +2,7 @@
 
 use crate::address::Address;
 use crate::interface::{flag, Device, Own, LOOPBACK};
-use crate::packet::{protocol, Header, Packet};
+use crate::packet::{protocol, Header, Packet, Sum};
 use crate::Net;
 use cairn_idl::errno::*;
 use cairn_idl::fs::{self, poll, POSITION};
@@ -681,7 +681,7 @@ fn hostile_packets_end_nothing() {
                 all[at] = random() as u8;
             }
             // (As if its checksums were right.)
-            packet.trusted = true;
+            (packet.trusted, packet.sum) = (true, Sum::Right);
             b.server.waiting_for_tests(packet);
             b.time_out();
             if random().is_multiple_of(100) {
@@ -704,7 +704,8 @@ struct Cable(Sent);
 type Sent = Rc<RefCell<VecDeque<Vec<u8>>>>;
 
 impl Device for Cable {
-    fn send(&mut self, _: &mut Context, packet: Packet, _: Address) {
+    fn send(&mut self, _: &mut Context, mut packet: Packet, _: Address) {
+        packet.finish();
         self.0.borrow_mut().push_back(packet.bytes().to_vec());
     }
 }

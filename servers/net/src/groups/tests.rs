@@ -6,13 +6,14 @@ use crate::address::Address;
 use crate::interface::Own;
 use crate::link::ethernet::{Ethernet, Port};
 use crate::link::BADGE;
-use crate::packet::{protocol, Header, Packet};
+use crate::packet::{protocol, Header, Packet, Sum};
 use crate::Net;
 use cairn_abi::pulse;
 use cairn_ethernet::frame::{self, Kind as Frame, HEADER};
 use cairn_ethernet::Mac;
 use cairn_idl::errno::*;
 use cairn_idl::net::{self, msg, with, DATAGRAM, INET, INET6};
+use cairn_link::Offload;
 use cairn_resmgr::fake::Bench;
 use cairn_rt::Received;
 use std::cell::RefCell;
@@ -42,10 +43,10 @@ impl Port for Cable {
     fn is_up(&self) -> bool {
         true
     }
-    fn receive(&mut self) -> Option<Vec<u8>> {
-        self.0.borrow_mut()[0].pop_front()
+    fn receive(&mut self) -> Option<(Vec<u8>, Sum)> {
+        Some((self.0.borrow_mut()[0].pop_front()?, Sum::Made))
     }
-    fn send(&mut self, frame: &[u8]) -> bool {
+    fn send(&mut self, frame: &[u8], _: &Offload) -> bool {
         self.0.borrow_mut()[1].push_back(frame.to_vec());
         true
     }

@@ -4,17 +4,18 @@ use super::{for_dhcp, pieces, Change};
 use crate::address::Address;
 use crate::capture::{kind as capture, whom};
 use crate::forward::is_piece;
-use crate::interface::{Device, Neighbour, Own};
-use crate::packet::{protocol, Header, Packet, IPV6};
+use crate::interface::{Device, Neighbour, Offers, Own};
+use crate::packet::{protocol, Header, Packet, Sum, IPV6};
 use crate::tunnel::device::Queue;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use cairn_ethernet::arp::{Due, Neighbours, Next, Standing};
 use cairn_ethernet::autoconf::{self, kind, Autoconf, Ip6, Message};
 use cairn_ethernet::dhcp::{self, Client, Event};
-use cairn_ethernet::fragments::{Fragments, Outcome, PATIENCE_V4, PATIENCE_V6};
+use cairn_ethernet::fragments::{checksum, Fragments, Outcome, PATIENCE_V4, PATIENCE_V6};
 use cairn_ethernet::frame::{self, Arp, Kind, HEADER};
 use cairn_ethernet::{Ip, Mac, BROADCAST, NEVER};
+use cairn_link::{Offload, HEADERS};
 use cairn_resmgr::Context;
 use cairn_rt::Received;
 use cairn_tcp::time::Time;
@@ -33,11 +34,16 @@ pub trait Port {
     fn mac(&self) -> Mac;
     fn mtu(&self) -> usize;
     fn is_up(&self) -> bool;
-    /// The next frame.
-    fn receive(&mut self) -> Option<Vec<u8>>;
-    /// False: there is no room now, and [`Port::pulse`] tells of some.
-    fn send(&mut self, frame: &[u8]) -> bool;
+    /// The next frame, and what the link knows of its sum of TCP or UDP.
+    fn receive(&mut self) -> Option<(Vec<u8>, Sum)>;
+    /// Send it with this done to it, which is nothing where [`Port::offers`] is none. False: there is no room now, and [`Port::pulse`] tells of some.
+    fn send(&mut self, frame: &[u8], offload: &Offload) -> bool;
     fn pulse(&mut self, pulse: &Received);
+
+    /// What may be left to it.
+    fn offers(&self) -> Offers {
+        Offers::default()
+    }
 
     /// What a program writes and reads, if it is the other end.
     fn tunnel(&mut self) -> Option<&mut Queue> {
@@ -64,7 +70,7 @@ pub struct Ethernet<P> {
     wanted: bool,
     mtu: usize,
     was_up: bool,
-    backlog: VecDeque<Vec<u8>>,
+    backlog: VecDeque<(Vec<u8>, Offload)>,
     /// What passed, and whom it was for; none while nobody captures. Frames for others are kept too.
     captured: Option<VecDeque<(u8, Vec<u8>)>>,
     captures_all: bool,
@@ -122,23 +128,38 @@ impl<P: Port> Ethernet<P> {
         &mut self.port
     }
 
-    fn put(&mut self, frame: &[u8]) {
-        if self.captured.is_some() {
-            self.keep(capture::OUTGOING, frame);
+    fn put(&mut self, frame: &[u8], offload: &Offload) {
+        if self.captured.is_some() && self.keep(capture::OUTGOING, frame) {
+            self.finish_kept(offload);
         }
-        self.put_frame(frame);
+        self.put_frame(frame, offload);
     }
 
-    fn keep(&mut self, kind: u8, frame: &[u8]) {
-        let Some(captured) = &mut self.captured else {
+    /// The frame that was kept last is seen with the sum that its link makes.
+    fn finish_kept(&mut self, offload: &Offload) {
+        let last = self.captured.as_mut().and_then(VecDeque::back_mut);
+        let start = usize::from(offload.sum_start);
+        let at = start + usize::from(offload.sum_at);
+        let Some((_, frame)) = last.filter(|(_, frame)| offload.sum && at + 2 <= frame.len())
+        else {
             return;
+        };
+        let sum = checksum(&frame[start..]);
+        frame[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+    }
+
+    fn keep(&mut self, kind: u8, frame: &[u8]) -> bool {
+        let Some(captured) = &mut self.captured else {
+            return false;
         };
         let mut own = Vec::new();
         let room = captured.len() < CAPTURED && captured.try_reserve(1).is_ok();
-        if room && own.try_reserve_exact(frame.len()).is_ok() {
+        let kept = room && own.try_reserve_exact(frame.len()).is_ok();
+        if kept {
             own.extend_from_slice(frame);
             captured.push_back((kind, own));
         }
+        kept
     }
 
     /// A frame that comes, for this station or (false) for another one.
@@ -149,21 +170,21 @@ impl<P: Port> Ethernet<P> {
         }
     }
 
-    fn put_frame(&mut self, frame: &[u8]) {
-        if self.backlog.is_empty() && self.port.send(frame) {
+    fn put_frame(&mut self, frame: &[u8], offload: &Offload) {
+        if self.backlog.is_empty() && self.port.send(frame, offload) {
             return;
         }
         let mut own = Vec::new();
         let room = self.backlog.len() < BACKLOG && self.backlog.try_reserve(1).is_ok();
         if room && own.try_reserve_exact(frame.len()).is_ok() {
             own.extend_from_slice(frame);
-            self.backlog.push_back(own);
+            self.backlog.push_back((own, *offload));
         }
     }
 
     fn put_backlog(&mut self) {
-        while let Some(frame) = self.backlog.front() {
-            if !self.port.send(frame) {
+        while let Some((frame, offload)) = self.backlog.front() {
+            if !self.port.send(frame, offload) {
                 return;
             }
             self.backlog.pop_front();
@@ -179,10 +200,12 @@ impl<P: Port> Ethernet<P> {
         };
         let mtu = self.mtu.min(packet.mtu as usize);
         if packet.bytes().len() > mtu {
+            // Of a packet in pieces no device makes the sum.
+            packet.finish();
             let number = (self.random)() as u32;
             let put = |frame: &mut [u8]| {
                 frame::write_header(frame, to, mac, kind);
-                self.put(frame);
+                self.put(frame, &Offload::default());
             };
             match kind {
                 Kind::Ipv4 => pieces::v4(packet.bytes(), mtu, HEADER, put),
@@ -190,9 +213,29 @@ impl<P: Port> Ethernet<P> {
             }
             return;
         }
+        let offload = self.leave(&mut packet);
         if let Some(header) = packet.prepend(HEADER) {
             frame::write_header(header, to, mac, kind);
-            self.put(packet.bytes());
+            self.put(packet.bytes(), &offload);
+        }
+    }
+
+    /// What is left to the link of a packet, and made here if the link does not.
+    fn leave(&self, packet: &mut Packet) -> Offload {
+        let place = match packet.sum == Sum::Missing && self.port.offers().sums {
+            true => packet.sum_place(),
+            false => None,
+        };
+        let Some((start, at)) = place.filter(|(start, at)| HEADER + start + at + 2 <= HEADERS)
+        else {
+            packet.finish();
+            return Offload::default();
+        };
+        Offload {
+            sum: true,
+            sum_start: (HEADER + start) as u16,
+            sum_at: at as u16,
+            ..Offload::default()
         }
     }
 
@@ -209,7 +252,7 @@ impl<P: Port> Ethernet<P> {
             sender,
             target: ([0; 6], ip),
         };
-        self.put(&frame::arp(&question, known));
+        self.put(&frame::arp(&question, known), &Offload::default());
     }
 
     fn arp_arrives(&mut self, bytes: &[u8]) {
@@ -231,7 +274,7 @@ impl<P: Port> Ethernet<P> {
                 sender: (self.port.mac(), own),
                 target: message.sender,
             };
-            self.put(&frame::arp(&answer, None));
+            self.put(&frame::arp(&answer, None), &Offload::default());
         }
     }
 
@@ -495,7 +538,7 @@ impl<P: Port> Device for Ethernet<P> {
     fn receive(&mut self, _: &mut Context, now: Time) -> Option<Packet> {
         self.now = now.0;
         while self.budget > 0 {
-            let mut bytes = self.port.receive()?;
+            let (mut bytes, sum) = self.port.receive()?;
             self.budget -= 1;
             let Some((to, from, kind)) = frame::parse(&bytes) else {
                 continue;
@@ -530,6 +573,8 @@ impl<P: Port> Device for Ethernet<P> {
                     }
                     let mut packet = Packet::received(bytes, start);
                     (packet.joined, packet.group) = (joined, group);
+                    // (Of what was put together no link has seen the whole.)
+                    packet.sum = if joined { Sum::Made } else { sum };
                     return Some(packet);
                 }
                 Kind::Ipv4 => {
@@ -549,6 +594,8 @@ impl<P: Port> Device for Ethernet<P> {
                     }
                     let mut packet = Packet::received(bytes, start);
                     (packet.joined, packet.group) = (joined, group);
+                    // (Of what was put together no link has seen the whole.)
+                    packet.sum = if joined { Sum::Made } else { sum };
                     return Some(packet);
                 }
             }
@@ -639,7 +686,7 @@ impl<P: Port> Device for Ethernet<P> {
     }
 
     fn send_frame(&mut self, frame: &[u8]) {
-        self.put_frame(frame);
+        self.put_frame(frame, &Offload::default());
     }
 
     fn hardware_address(&self) -> [u8; 6] {

@@ -2,6 +2,8 @@
 
 use super::ethernet::{Ethernet, Port};
 use super::{BADGE, MOST};
+use crate::interface::Offers;
+use crate::packet::Sum;
 use crate::server::Net;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -45,7 +47,13 @@ impl Port for Native {
         self.link.info().up && !self.link.has_ended()
     }
 
-    fn receive(&mut self) -> Option<Vec<u8>> {
+    fn offers(&self) -> Offers {
+        Offers {
+            sums: self.link.info().sums_out,
+        }
+    }
+
+    fn receive(&mut self) -> Option<(Vec<u8>, Sum)> {
         loop {
             let frame = self.link.received()?;
             let mut bytes = Vec::new();
@@ -58,12 +66,17 @@ impl Port for Native {
             self.link.give_back(&frame);
             // What there is no memory for was lost on the way.
             if room {
-                return Some(bytes);
+                let sum = match (frame.missing, frame.right) {
+                    (true, _) => Sum::Missing,
+                    (_, true) => Sum::Right,
+                    _ => Sum::Made,
+                };
+                return Some((bytes, sum));
             }
         }
     }
 
-    fn send(&mut self, frame: &[u8]) -> bool {
+    fn send(&mut self, frame: &[u8], offload: &Offload) -> bool {
         if self.free.is_empty() {
             self.collect(true);
         }
@@ -76,7 +89,7 @@ impl Port for Native {
         let at = usize::from(place) * PLACE;
         self.link.space()[at..at + frame.len()].copy_from_slice(frame);
         let piece = (self.link.place(at), frame.len() as u32);
-        match self.link.send(&[piece], &Offload::default()) {
+        match self.link.send(&[piece], offload) {
             Ok(number) => self.places[usize::from(number) % 256] = place,
             // It cannot leave, ever; or the link is gone.
             Err(_) => self.free.push(place),

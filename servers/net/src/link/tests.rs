@@ -3,14 +3,15 @@
 use super::ethernet::{Ethernet, Port};
 use super::BADGE;
 use crate::address::Address;
-use crate::interface::Own;
-use crate::packet::{protocol, Header, Packet};
+use crate::interface::{Offers, Own};
+use crate::packet::{protocol, Header, Packet, Sum};
 use crate::Net;
 use cairn_abi::pulse;
 use cairn_ethernet::fragments::{Fragments, Outcome, PATIENCE_V4, PATIENCE_V6};
 use cairn_ethernet::frame::{self, Arp, Kind, HEADER};
 use cairn_ethernet::{Ip, Mac, BROADCAST};
 use cairn_idl::net::{self, msg, with, DATAGRAM, INET};
+use cairn_link::Offload;
 use cairn_resmgr::fake::Bench;
 use cairn_rt::Received;
 use std::cell::RefCell;
@@ -29,6 +30,10 @@ struct Wire {
     /// Frames that the port still takes.
     room: usize,
     down: bool,
+    offers: Offers,
+    /// What the link says of each frame that comes, and what was left to it of the last one that left.
+    says: Sum,
+    left: Offload,
 }
 
 #[derive(Clone, Default)]
@@ -44,11 +49,13 @@ impl Port for Cable {
     fn is_up(&self) -> bool {
         !self.0.borrow().down
     }
-    fn receive(&mut self) -> Option<Vec<u8>> {
-        self.0.borrow_mut().to.pop_front()
-    }
-    fn send(&mut self, frame: &[u8]) -> bool {
+    fn receive(&mut self) -> Option<(Vec<u8>, Sum)> {
         let mut wire = self.0.borrow_mut();
+        Some((wire.to.pop_front()?, wire.says))
+    }
+    fn send(&mut self, frame: &[u8], offload: &Offload) -> bool {
+        let mut wire = self.0.borrow_mut();
+        wire.left = *offload;
         let room = wire.room > 0;
         if room {
             wire.room -= 1;
@@ -57,6 +64,9 @@ impl Port for Cable {
         room
     }
     fn pulse(&mut self, _: &Received) {}
+    fn offers(&self) -> Offers {
+        self.0.borrow().offers
+    }
 }
 
 fn random() -> u64 {
@@ -426,6 +436,85 @@ fn long_datagrams_go_in_pieces_both_ways() {
     // Nobody has that port: it is said so, of the whole.
     let told = game.sent().expect("an error");
     assert_eq!((told[HEADER + 20], told[HEADER + 21]), (3, 3));
+}
+
+/// The sum over a frame's payload behind a header of IPv4 without options: 0 if it is right.
+fn sum_in(frame: &[u8]) -> u16 {
+    let packet = Packet::received(frame.to_vec(), HEADER);
+    let (header, payload) = packet.parse().expect("a packet");
+    crate::packet::checksum(&header, packet.payload(payload))
+}
+
+#[test]
+fn sums_are_left_to_a_link_that_makes_them() {
+    let mut game = Game::configured();
+    let socket = game.socket();
+    assert_eq!(game.send(socket, ROUTER.1, b"first"), 5);
+    game.answer_arp();
+    let left = |game: &Game| game.cable.0.borrow().left;
+    let frame = game.sent().expect("the datagram");
+    assert_eq!((sum_in(&frame), left(&game)), (0, Offload::default()));
+    game.cable.0.borrow_mut().offers.sums = true;
+    assert_eq!(game.send(socket, ROUTER.1, b"second"), 6);
+    let mut frame = game.sent().expect("the datagram");
+    let offload = left(&game);
+    let place = (offload.sum, offload.sum_start, offload.sum_at);
+    assert_eq!(place, (true, HEADER as u16 + 20, 6));
+    assert_ne!(sum_in(&frame), 0);
+    // As a device does it.
+    let sum = cairn_ethernet::fragments::checksum(&frame[HEADER + 20..]);
+    frame[HEADER + 26..HEADER + 28].copy_from_slice(&sum.to_be_bytes());
+    assert_eq!(sum_in(&frame), 0);
+    // Pieces have it made here.
+    let long = [7; 4000];
+    assert_eq!(game.send(socket, ROUTER.1, &long), 4000);
+    let mut fragments = Fragments::new(PATIENCE_V4);
+    let mut whole = Outcome::Kept;
+    while let Some(frame) = game.sent() {
+        assert_eq!(left(&game), Offload::default());
+        whole = fragments.arrives(0, &frame[HEADER..]);
+    }
+    let Outcome::Complete(whole) = whole else {
+        panic!("not all pieces");
+    };
+    assert_eq!(sum_in(&[&[0; HEADER], &whole[..]].concat()), 0);
+}
+
+#[test]
+fn sums_that_a_link_has_looked_at_are_not_looked_at_again() {
+    let mut game = Game::configured();
+    let socket = game.socket();
+    assert_eq!(game.send(socket, ROUTER.1, b"first"), 5);
+    game.answer_arp();
+    let frame = game.sent().expect("the datagram");
+    let port = u16::from_be_bytes([frame[HEADER + 20], frame[HEADER + 21]]);
+    let mut wrong = datagram((ROUTER.1, 9), (OWN, port), b"text");
+    wrong[26..28].copy_from_slice(&[0x12, 0x34]);
+    let receive = [net::RECEIVE, msg::DONTWAIT];
+    for (says, taken) in [
+        (Sum::Made, None),
+        (Sum::Right, Some(4)),
+        (Sum::Missing, Some(4)),
+        (Sum::Made, None),
+    ] {
+        game.cable.0.borrow_mut().says = says;
+        game.arrive(MAC, Kind::Ipv4, &wrong);
+        let told = game.told(socket, &receive, b"")[0] as i64;
+        assert_eq!((told >= 0).then_some(told), taken, "{says:?}");
+    }
+    // Of what comes in pieces a link knows nothing.
+    game.cable.0.borrow_mut().says = Sum::Right;
+    let long = datagram((ROUTER.1, 9), (OWN, port), &[1; 3000]);
+    let mut wrong = long.clone();
+    wrong[26] = 0x12;
+    for packet in [wrong, long] {
+        super::pieces::v4(&packet, 1500, 0, |piece| {
+            game.arrive(MAC, Kind::Ipv4, piece);
+        });
+    }
+    let told = game.told(socket, &receive, b"")[0];
+    assert_eq!(told as i64, 200, "the second one");
+    assert!((game.told(socket, &receive, b"")[0] as i64) < 0);
 }
 
 #[test]

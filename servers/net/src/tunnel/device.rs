@@ -6,11 +6,12 @@ use crate::forward::is_piece;
 use crate::interface::Device;
 use crate::link::ethernet::Port;
 use crate::link::{pieces, Change};
-use crate::packet::Packet;
+use crate::packet::{Packet, Sum};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use cairn_ethernet::fragments::{Fragments, Outcome, PATIENCE_V4, PATIENCE_V6};
 use cairn_ethernet::Mac;
+use cairn_link::Offload;
 use cairn_resmgr::Context;
 use cairn_rt::Received;
 use cairn_tcp::time::Time;
@@ -174,7 +175,8 @@ impl Tun {
 }
 
 impl Device for Tun {
-    fn send(&mut self, _: &mut Context, packet: Packet, _: Address) {
+    fn send(&mut self, _: &mut Context, mut packet: Packet, _: Address) {
+        packet.finish();
         let mtu = self.mtu.min(packet.mtu as usize);
         let bytes = packet.bytes();
         if bytes.len() <= mtu {
@@ -293,11 +295,12 @@ impl Port for Tap {
         self.queue.is_attached()
     }
 
-    fn receive(&mut self) -> Option<Vec<u8>> {
-        self.queue.given.take().map(|(_, frame)| frame)
+    fn receive(&mut self) -> Option<(Vec<u8>, Sum)> {
+        let (_, frame) = self.queue.given.take()?;
+        Some((frame, Sum::Made))
     }
 
-    fn send(&mut self, frame: &[u8]) -> bool {
+    fn send(&mut self, frame: &[u8], _: &Offload) -> bool {
         self.queue.push(frame);
         true
     }
