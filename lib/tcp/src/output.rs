@@ -5,6 +5,9 @@ use crate::segment::{Flags, Options, Segment};
 use crate::seq::Seq;
 use crate::time::{Time, SECOND};
 
+/// More text does not leave as one, however many segments may: a packet's length has 16 bits, and headers are part of it.
+const TEXT_MOST: u32 = 65_535 - 120;
+
 /// A segment to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Transmit {
@@ -25,7 +28,8 @@ impl Connection {
     pub fn transmit(&mut self, now: Time) -> Option<Transmit> {
         let segment = self.next_segment(now);
         if let Some(transmit) = &segment {
-            self.segments_out = self.segments_out.saturating_add(1);
+            let segments = transmit.length.div_ceil(transmit.segment_size.max(1));
+            self.segments_out = self.segments_out.saturating_add(segments.max(1));
             if transmit.segment.flags.has(Flags::ACK) {
                 self.acknowledgement_leaves();
             }
@@ -285,7 +289,10 @@ impl Connection {
         let start = self.snd_nxt;
         let unsent = self.not_sent();
         let usable = (self.snd_una + self.snd_wnd).beyond(start);
-        let most = room * u32::from(self.segments).min(budget.max(1));
+        let most = room
+            * u32::from(self.segments)
+                .min(budget.max(1))
+                .min((TEXT_MOST / room).max(1));
         let mut length = unsent.min(most);
         if length > usable {
             let enough = usable >= room || usable >= self.max_wnd / 2 || forced;
@@ -322,7 +329,8 @@ impl Connection {
         }
         let end = start + length + u32::from(fin);
         let segments = length.div_ceil(room).max(1);
-        let transmit = self.text(start, end, now);
+        let mut transmit = self.text(start, end, now);
+        transmit.segment_size = room;
         if !length.is_multiple_of(room) {
             self.small_end = start + length;
         }

@@ -322,7 +322,7 @@ fn game(seed: u64) {
             true => cairn_tcp::congestion::Algorithm::Reno,
             false => cairn_tcp::congestion::Algorithm::Cubic,
         },
-        segments: 1 + random.below(4) as u16,
+        segments: 1 + random.below(40) as u16,
         syn_retries: 100,
         syn_ack_retries: 100,
         mtu_probing: true,

@@ -45,6 +45,8 @@ pub mod flag {
 pub struct Offers {
     /// Sums of TCP and UDP.
     pub sums: bool,
+    /// Cutting of long segments of TCP, of IPv4 and of IPv6.
+    pub cuts: [bool; 2],
 }
 
 /// A machine on the same link.
@@ -60,6 +62,10 @@ pub struct Neighbour {
 pub trait Device {
     /// Send it to this neighbour, or drop it.
     fn send(&mut self, cx: &mut Context, packet: Packet, next_hop: Address);
+    /// What may be left to it.
+    fn offers(&self) -> Offers {
+        Offers::default()
+    }
     /// The next packet that has come.
     fn receive(&mut self, cx: &mut Context, now: Time) -> Option<Packet> {
         let _ = (cx, now);
@@ -350,6 +356,14 @@ impl Interface {
         if self.tunnel.is_none() {
             self.sent.packets += 1;
             self.sent.bytes += length;
+        }
+    }
+
+    /// What its link does with packets.
+    pub fn offers(&self) -> Offers {
+        match &self.link {
+            Link::Device(device) => device.offers(),
+            Link::Loopback { .. } => Offers::default(),
         }
     }
 

@@ -65,6 +65,8 @@ pub struct Packet {
     /// It did not leave this machine: its header's checksum is not looked at.
     pub trusted: bool,
     pub sum: Sum,
+    /// It is a segment of TCP that its link cuts into such with so many bytes of text each; 0: it is not.
+    pub cut: u16,
     /// Sockets of AF_PACKET have seen it come.
     pub seen: bool,
     /// Its way carries no more whole, whatever its link does.
@@ -125,6 +127,7 @@ impl Packet {
             start: HEADROOM,
             trusted: false,
             sum: Sum::Made,
+            cut: 0,
             seen: false,
             mtu: u32::MAX,
             joined: false,
@@ -139,6 +142,7 @@ impl Packet {
             bytes,
             trusted: false,
             sum: Sum::Made,
+            cut: 0,
             seen: false,
             mtu: u32::MAX,
             joined: false,

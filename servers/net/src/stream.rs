@@ -1,6 +1,7 @@
 //! Connections: the control block of [`cairn_tcp`], its text, and what its socket is told. A connection may be without a socket: until it is accepted, and after its socket was closed.
 
 use crate::address::{Address, Endpoint};
+use crate::interface::Way;
 use crate::listener::Half;
 use crate::options::Options;
 use crate::packet::{protocol, pseudo, Header, Packet, Sum};
@@ -17,7 +18,7 @@ use cairn_resmgr::{Context, Failure};
 use cairn_tcp::connection::{Config, Connection, Events, State as Tcp};
 use cairn_tcp::input::{Arrival, Icmp};
 use cairn_tcp::secret::Ends;
-use cairn_tcp::segment::{Segment, HEADER_MAX};
+use cairn_tcp::segment::{Flags, Segment, HEADER_MAX};
 use cairn_tcp::seq::Seq;
 use cairn_tcp::time::Time;
 use cairn_tcp::time_wait::{self, TimeWait};
@@ -26,6 +27,9 @@ use cairn_tcp::time_wait::{self, TimeWait};
 pub const COST: usize = size_of::<Stream>() + 160;
 pub const WAIT_COST: usize = size_of::<Wait>() + 120;
 /// Least that the send ring may hold, and most that it grows to by itself.
+/// Most text, and most segments, that leave as one to be cut.
+pub const TEXT_MOST: u32 = 40_000;
+const SEGMENTS_MOST: u32 = 64;
 const SEND_LEAST: u32 = 262_144;
 const SEND_MOST: u32 = 4 << 20;
 
@@ -189,6 +193,7 @@ impl Net {
         if options.max_segment > 0 {
             config.mss = config.mss.min(options.max_segment);
         }
+        config.segments = (TEXT_MOST / u32::from(config.mss).max(1)).clamp(1, SEGMENTS_MOST) as u16;
         config.algorithm = options.algorithm;
         config.syn_retries = options.syn_count.min(127) as u8;
         config
@@ -346,15 +351,16 @@ impl Net {
 
     /// Send a segment that has no text.
     pub(crate) fn send_segment(&mut self, cx: &mut Context, ends: &Ends, segment: &Segment) {
-        self.send_text(cx, ends, segment, ([&[], &[]], 64, 0, 0));
+        self.send_text(cx, ends, segment, ([&[], &[]], 0, 64, 0, 0));
     }
 
+    /// Send a segment with this text: as many segments as it takes, of which a link may make the most itself.
     fn send_text(
         &mut self,
         cx: &mut Context,
         ends: &Ends,
         segment: &Segment,
-        (text, ttl, tos, device): ([&[u8]; 2], u8, u8, u32),
+        (text, size, ttl, tos, device): ([&[u8]; 2], u32, u8, u8, u32),
     ) {
         let header = Header {
             source: Address(ends.local),
@@ -368,21 +374,67 @@ impl Net {
             return;
         };
         let length = text[0].len() + text[1].len();
+        match length > size as usize {
+            false => self.put_segment(cx, &header, segment, (text, 0), &way),
+            true => self.send_cut(cx, &header, segment, (text, size), &way),
+        }
+    }
+
+    #[inline(always)]
+    fn put_segment(
+        &mut self,
+        cx: &mut Context,
+        header: &Header,
+        segment: &Segment,
+        (text, cut): ([&[u8]; 2], u16),
+        way: &Way,
+    ) {
+        let length = text[0].len() + text[1].len();
         let identification = self.next_identification();
         let mut head = [0; HEADER_MAX];
         let Some(count) = segment.write(&mut head) else {
             return;
         };
-        let pseudo = pseudo(&header, count + length);
+        let pseudo = pseudo(header, count + length);
         head[16..18].copy_from_slice(&pseudo.to_be_bytes());
-        let Some(mut packet) = Packet::new(&header, count + length, identification) else {
+        let Some(mut packet) = Packet::new(header, count + length, identification) else {
             return;
         };
         packet.push(&head[..count]);
         packet.push(text[0]);
         packet.push(text[1]);
-        packet.sum = Sum::Missing;
-        self.output(cx, packet, &way);
+        (packet.sum, packet.cut) = (Sum::Missing, cut);
+        self.output(cx, packet, way);
+    }
+
+    /// More text than one segment has. What a link cuts for itself no filter has to see, and has no bit that only one of the segments may have.
+    #[cold]
+    #[inline(never)]
+    fn send_cut(
+        &mut self,
+        cx: &mut Context,
+        header: &Header,
+        segment: &Segment,
+        (text, size): ([&[u8]; 2], u32),
+        way: &Way,
+    ) {
+        let Some(interface) = self.interfaces.get(way.interface) else {
+            return;
+        };
+        let family = usize::from(!header.is_v4());
+        let once = segment.flags.has(Flags::URG) || segment.flags.has(Flags::CWR);
+        let by_link = interface.offers().cuts[family] && !self.filter.asks(false) && !once;
+        if let (true, Ok(size)) = (by_link, u16::try_from(size)) {
+            return self.put_segment(cx, header, segment, (text, size), way);
+        }
+        let size = size.max(1) as usize;
+        let length = text[0].len() + text[1].len();
+        for at in (0..length).step_by(size) {
+            let end = (at + size).min(length);
+            let part = text_part(text, at, end);
+            let own = piece_of(segment, at as u32, at == 0, end == length);
+            self.put_segment(cx, header, &own, (part, 0), way);
+        }
     }
 
     /// Send all that a connection has to send, and let it go if it is over.
@@ -400,7 +452,8 @@ impl Net {
             // (Its text is borrowed while the packet is made, and nothing else changes it.)
             let ring = core::mem::take(&mut stream.send);
             let text = ring.pieces(transmit.offset as usize, transmit.length as usize);
-            self.send_text(cx, &ends, &transmit.segment, (text, ttl, tos, device));
+            let about = (text, transmit.segment_size, ttl, tos, device);
+            self.send_text(cx, &ends, &transmit.segment, about);
             if let Some(stream) = self.streams.get_mut(at) {
                 stream.send = ring;
             }
@@ -1063,9 +1116,68 @@ impl Net {
 }
 
 /// What was done already is the answer; otherwise this error.
+/// The text from one byte to before another one.
+fn text_part([first, second]: [&[u8]; 2], from: usize, to: usize) -> [&[u8]; 2] {
+    let middle = first.len();
+    [
+        &first[from.min(middle)..to.min(middle)],
+        &second[from.saturating_sub(middle)..to.saturating_sub(middle)],
+    ]
+}
+
+/// The segment of one that is cut whose text begins at this byte: what is said once the first or the last one says.
+fn piece_of(segment: &Segment, at: u32, first: bool, last: bool) -> Segment {
+    let mut own = *segment;
+    own.seq = segment.seq + at;
+    if !first {
+        own.flags = own.flags.without(Flags::CWR);
+    }
+    if !last {
+        own.flags = own.flags.without(Flags::FIN).without(Flags::PSH);
+    }
+    match u32::from(segment.urgent).checked_sub(at) {
+        Some(urgent @ 1..) => own.urgent = urgent as u16,
+        _ => (own.flags, own.urgent) = (own.flags.without(Flags::URG), 0),
+    }
+    own
+}
+
 fn done_or(cx: &Context, error: i64) -> Answer<usize> {
     match cx.progress {
         0 => fail(error),
         done => Ok(done as usize),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_segment_is_cut_so_that_each_part_says_what_is_its_own() {
+        let all = Flags::ACK.with(Flags::FIN).with(Flags::PSH);
+        let segment = Segment {
+            seq: Seq(u32::MAX - 5),
+            flags: all.with(Flags::CWR).with(Flags::URG),
+            urgent: 15,
+            ..Segment::default()
+        };
+        let parts = [0, 10, 20].map(|at| piece_of(&segment, at, at == 0, at == 20));
+        let first = Flags::ACK.with(Flags::CWR).with(Flags::URG);
+        let second = Flags::ACK.with(Flags::URG);
+        let told = parts.map(|part| (part.seq.0, part.flags, part.urgent));
+        let expected = [(u32::MAX - 5, first, 15), (4, second, 5), (14, all, 0)];
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn text_in_two_pieces_is_cut_anywhere() {
+        let text: [&[u8]; 2] = [b"abcde", b"fgh"];
+        for from in 0..=8 {
+            for to in from..=8 {
+                let part = text_part(text, from, to).concat();
+                assert_eq!(part, b"abcdefgh"[from..to]);
+            }
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Sockets on the bench: what programs see over `lo`, what is charged and comes back, and messages and packets that nobody in his right mind sends.
 
 use crate::address::Address;
-use crate::interface::{flag, Device, Own, LOOPBACK};
+use crate::interface::{flag, Device, Offers, Own, LOOPBACK};
 use crate::packet::{protocol, Header, Packet, Sum};
 use crate::Net;
 use cairn_idl::errno::*;
@@ -697,26 +697,68 @@ fn hostile_packets_end_nothing() {
     }
 }
 
-/// A cable: what one machine sends, the other one receives, or not.
-struct Cable(Sent);
+/// A cable: what one machine sends, the other one receives, or not. One that cuts segments of TCP and makes sums, as devices do, or none.
+struct Cable(Sent, bool);
 
 /// Packets on their way.
 type Sent = Rc<RefCell<VecDeque<Vec<u8>>>>;
 
 impl Device for Cable {
     fn send(&mut self, _: &mut Context, mut packet: Packet, _: Address) {
-        packet.finish();
-        self.0.borrow_mut().push_back(packet.bytes().to_vec());
+        let mut sent = self.0.borrow_mut();
+        assert!(packet.cut == 0 || self.1);
+        if packet.cut == 0 {
+            assert!(packet.bytes().len() <= 1500);
+            let place = packet.sum_place().filter(|_| packet.sum == Sum::Missing);
+            match place {
+                Some((start, at)) if self.1 => {
+                    let sum = cairn_ethernet::fragments::checksum(&packet.bytes()[start..]);
+                    packet.bytes_mut()[start + at..][..2].copy_from_slice(&sum.to_be_bytes());
+                }
+                _ => packet.finish(),
+            }
+            return sent.push_back(packet.bytes().to_vec());
+        }
+        let whole = packet.bytes();
+        let (start, _) = packet.sum_place().unwrap();
+        let (head, text) = whole.split_at(start + usize::from(whole[start + 12] >> 4) * 4);
+        let sequence = u32::from_be_bytes(*head[start + 4..].first_chunk().unwrap());
+        let each = usize::from(packet.cut);
+        for (i, part) in text.chunks(each).enumerate() {
+            let mut own = [head, part].concat();
+            let length = own.len() as u16;
+            assert!(length <= 1500);
+            own[2..4].copy_from_slice(&length.to_be_bytes());
+            own[10..12].fill(0);
+            let sum = cairn_ethernet::fragments::checksum(&own[..start]);
+            own[10..12].copy_from_slice(&sum.to_be_bytes());
+            let at = sequence.wrapping_add((i * each) as u32);
+            own[start + 4..start + 8].copy_from_slice(&at.to_be_bytes());
+            if (i + 1) * each < text.len() {
+                own[start + 13] &= !(1 | 8);
+            }
+            let mut own = Packet::received(own, 0);
+            own.sum = Sum::Missing;
+            own.finish();
+            sent.push_back(own.bytes().to_vec());
+        }
+    }
+
+    fn offers(&self) -> Offers {
+        Offers {
+            sums: self.1,
+            cuts: [self.1; 2],
+        }
     }
 }
 
 /// A machine with this address at a cable, and what it has sent.
-fn machine(last: u8) -> (Bench<Net>, Address, Sent) {
+fn machine(last: u8, cuts: bool) -> (Bench<Net>, Address, Sent) {
     let mut b = bench();
     let cable = Rc::new(RefCell::new(VecDeque::new()));
     let own = Address::v4([10, 0, 0, last]);
     let interfaces = &mut b.server.interfaces;
-    let device = Box::new(Cable(Rc::clone(&cable)));
+    let device = Box::new(Cable(Rc::clone(&cable), cuts));
     let number = interfaces.add(b"eth0", 1500, flag::UP, device);
     let own_address = Own::new(own, 96 + 24);
     interfaces.add_address(number, own_address).unwrap();
@@ -726,8 +768,18 @@ fn machine(last: u8) -> (Bench<Net>, Address, Sent) {
 /// Two machines at a line that loses, repeats, damages and reorders one packet in ten: every byte arrives, once and in order.
 #[test]
 fn a_bad_line_between_two_machines() {
-    let (mut a, _, from_a) = machine(1);
-    let (mut z, at, from_z) = machine(2);
+    bad_line(false);
+}
+
+/// The same where links cut segments.
+#[test]
+fn a_bad_line_between_two_links_that_cut() {
+    bad_line(true);
+}
+
+fn bad_line(cuts: bool) {
+    let (mut a, _, from_a) = machine(1, cuts);
+    let (mut z, at, from_z) = machine(2, cuts);
     let (l, port) = listener(&mut z, at, 5);
     let c = socket(&mut a, INET, STREAM);
     let [low, high, word] = words(at, port);

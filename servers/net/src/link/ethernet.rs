@@ -15,7 +15,7 @@ use cairn_ethernet::dhcp::{self, Client, Event};
 use cairn_ethernet::fragments::{checksum, Fragments, Outcome, PATIENCE_V4, PATIENCE_V6};
 use cairn_ethernet::frame::{self, Arp, Kind, HEADER};
 use cairn_ethernet::{Ip, Mac, BROADCAST, NEVER};
-use cairn_link::{Offload, HEADERS};
+use cairn_link::{Cut, Offload, HEADERS};
 use cairn_resmgr::Context;
 use cairn_rt::Received;
 use cairn_tcp::time::Time;
@@ -28,6 +28,8 @@ const LISTENERS: Ip6 = [0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x16];
 const CAPTURED: usize = 512;
 /// Frames that wait for room at the port.
 const BACKLOG: usize = 512;
+/// And bytes of them, with the last one's more: those to be cut are long.
+const BACKLOG_BYTES: usize = 1 << 20;
 
 /// Where frames go and come from.
 pub trait Port {
@@ -71,6 +73,7 @@ pub struct Ethernet<P> {
     mtu: usize,
     was_up: bool,
     backlog: VecDeque<(Vec<u8>, Offload)>,
+    backlog_bytes: usize,
     /// What passed, and whom it was for; none while nobody captures. Frames for others are kept too.
     captured: Option<VecDeque<(u8, Vec<u8>)>>,
     captures_all: bool,
@@ -106,6 +109,7 @@ impl<P: Port> Ethernet<P> {
             mtu: port.mtu(),
             was_up: port.is_up(),
             backlog: VecDeque::new(),
+            backlog_bytes: 0,
             captured: None,
             captures_all: false,
             passes: false,
@@ -175,9 +179,11 @@ impl<P: Port> Ethernet<P> {
             return;
         }
         let mut own = Vec::new();
-        let room = self.backlog.len() < BACKLOG && self.backlog.try_reserve(1).is_ok();
+        let few = self.backlog.len() < BACKLOG && self.backlog_bytes < BACKLOG_BYTES;
+        let room = few && self.backlog.try_reserve(1).is_ok();
         if room && own.try_reserve_exact(frame.len()).is_ok() {
             own.extend_from_slice(frame);
+            self.backlog_bytes += frame.len();
             self.backlog.push_back((own, *offload));
         }
     }
@@ -187,6 +193,7 @@ impl<P: Port> Ethernet<P> {
             if !self.port.send(frame, offload) {
                 return;
             }
+            self.backlog_bytes -= frame.len();
             self.backlog.pop_front();
         }
     }
@@ -199,7 +206,7 @@ impl<P: Port> Ethernet<P> {
             _ => Kind::Ipv6,
         };
         let mtu = self.mtu.min(packet.mtu as usize);
-        if packet.bytes().len() > mtu {
+        if packet.bytes().len() > mtu && packet.cut == 0 {
             // Of a packet in pieces no device makes the sum.
             packet.finish();
             let number = (self.random)() as u32;
@@ -214,6 +221,11 @@ impl<P: Port> Ethernet<P> {
             return;
         }
         let offload = self.leave(&mut packet);
+        let whole = offload.cut == Cut::No;
+        if packet.cut != 0 && (whole || usize::from(offload.headers + packet.cut) > HEADER + mtu) {
+            // The link is another one than it was when this was made: the connection sends it again.
+            return;
+        }
         if let Some(header) = packet.prepend(HEADER) {
             frame::write_header(header, to, mac, kind);
             self.put(packet.bytes(), &offload);
@@ -231,12 +243,23 @@ impl<P: Port> Ethernet<P> {
             packet.finish();
             return Offload::default();
         };
-        Offload {
+        let mut offload = Offload {
             sum: true,
             sum_start: (HEADER + start) as u16,
             sum_at: at as u16,
             ..Offload::default()
+        };
+        if packet.cut != 0 {
+            let v4 = packet.bytes()[0] >> 4 == 4;
+            let length = packet.bytes().get(start + 12).map_or(0, |byte| byte >> 4);
+            offload.cut = match v4 {
+                true => Cut::Tcp4,
+                false => Cut::Tcp6,
+            };
+            offload.segment = packet.cut;
+            offload.headers = offload.sum_start + u16::from(length) * 4;
         }
+        offload
     }
 
     fn ask(&mut self, ip: Ip, known: Option<Mac>) {
@@ -601,6 +624,10 @@ impl<P: Port> Device for Ethernet<P> {
             }
         }
         None
+    }
+
+    fn offers(&self) -> Offers {
+        self.port.offers()
     }
 
     fn pass_pieces(&mut self, on: bool) {

@@ -5,10 +5,12 @@ use super::{BADGE, MOST};
 use crate::interface::Offers;
 use crate::packet::Sum;
 use crate::server::Net;
+use crate::stream::TEXT_MOST;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use cairn_abi::layout::native_slot;
 use cairn_ethernet::Mac;
+use cairn_idl::link::PIECES;
 use cairn_link::native::Link;
 use cairn_link::Offload;
 use cairn_rt::{log, startup, Portal, Received, Receiver};
@@ -17,19 +19,23 @@ use cairn_rt::{log, startup, Portal, Received, Receiver};
 const RECEIVE: usize = 128;
 const SEND: usize = 64;
 const PLACE: usize = 2048;
+/// What leaves to be cut has no more text, or it would need more pieces than a frame has.
+const _: () = assert!(TEXT_MOST as usize + 14 + 40 + 60 <= PIECES as usize * PLACE);
 const PAGE: usize = 4096;
 
 struct Native {
     link: Link,
-    /// Places that nothing is in, and which place each frame on its way has.
+    /// Places that nothing is in, and which ones each frame on its way has: several, if it is to be cut.
     free: Vec<u16>,
-    places: [u16; 256],
+    places: [([u16; PIECES as usize], u8); 256],
 }
 
 impl Native {
     fn collect(&mut self, tell: bool) {
         while let Some(number) = self.link.sent(tell) {
-            self.free.push(self.places[usize::from(number) % 256]);
+            let (places, count) = &mut self.places[usize::from(number) % 256];
+            self.free.extend(&places[..usize::from(*count)]);
+            *count = 0;
         }
     }
 }
@@ -50,6 +56,7 @@ impl Port for Native {
     fn offers(&self) -> Offers {
         Offers {
             sums: self.link.info().sums_out,
+            cuts: self.link.info().segments,
         }
     }
 
@@ -77,22 +84,28 @@ impl Port for Native {
     }
 
     fn send(&mut self, frame: &[u8], offload: &Offload) -> bool {
-        if self.free.is_empty() {
+        let count = frame.len().div_ceil(PLACE);
+        if self.free.len() < count {
             self.collect(true);
         }
-        if frame.len() > PLACE {
+        if count > PIECES as usize {
             return true;
         }
-        let Some(place) = self.free.pop() else {
+        let Some(left) = self.free.len().checked_sub(count) else {
             return false;
         };
-        let at = usize::from(place) * PLACE;
-        self.link.space()[at..at + frame.len()].copy_from_slice(frame);
-        let piece = (self.link.place(at), frame.len() as u32);
-        match self.link.send(&[piece], offload) {
-            Ok(number) => self.places[usize::from(number) % 256] = place,
-            // It cannot leave, ever; or the link is gone.
-            Err(_) => self.free.push(place),
+        let mut places = [0; PIECES as usize];
+        places[..count].copy_from_slice(&self.free[left..]);
+        let mut pieces = [(0, 0); PIECES as usize];
+        for (i, part) in frame.chunks(PLACE).enumerate() {
+            let at = usize::from(places[i]) * PLACE;
+            self.link.space()[at..at + part.len()].copy_from_slice(part);
+            pieces[i] = (self.link.place(at), part.len() as u32);
+        }
+        // (What is refused cannot leave, ever; or the link is gone.)
+        if let Ok(number) = self.link.send(&pieces[..count], offload) {
+            self.free.truncate(left);
+            self.places[usize::from(number) % 256] = (places, count as u8);
         }
         true
     }
@@ -116,7 +129,7 @@ pub fn attach_all(net: &mut Net, random: fn() -> u64) {
                 let native = Native {
                     link,
                     free: (0..(SEND * PAGE / PLACE) as u16).rev().collect(),
-                    places: [0; 256],
+                    places: [([0; PIECES as usize], 0); 256],
                 };
                 let mtu = native.mtu() as u32;
                 let device = Box::new(Ethernet::new(native, random));
