@@ -157,6 +157,7 @@ pub fn checksum(bytes: &[u8]) -> u16 {
 }
 
 /// The sum that a checksum is made of; of several parts, all but the last have an even length.
+#[inline]
 pub fn sum(bytes: &[u8]) -> u64 {
     // Eight bytes at a time, their first byte lowest: the sum's two bytes change places at the end (RFC 1071, 2).
     let (words, rest) = bytes.as_chunks::<8>();

@@ -159,6 +159,9 @@ impl Connection {
 
     /// Bytes of text in a segment with the options that it would have now.
     fn room(&self) -> u32 {
+        if !self.has(flag::DSACK) && self.reassembly.is_empty() {
+            return self.effective_mss().max(8);
+        }
         let mut options = Options::default();
         if self.has(flag::SACK) {
             let limit = if self.has(flag::TIMESTAMPS) { 3 } else { 4 };
@@ -180,9 +183,8 @@ impl Connection {
 
     /// What is lost, and what a loss probe repeats.
     fn repeat(&mut self, now: Time) -> Option<Transmit> {
-        let in_flight = self.in_flight();
         if let Some((start, end)) = self.scoreboard.due() {
-            if in_flight < self.congestion.window() {
+            if self.in_flight() < self.congestion.window() {
                 let end = end.earlier(start + self.room());
                 let end = self.with_fin(end);
                 self.clear(flag::LOSS_PROBE_DUE);
@@ -280,7 +282,8 @@ impl Connection {
         }
         self.restart_after_idle(now);
         let counts = self.scoreboard.counts();
-        let budget = self.congestion.window().saturating_sub(self.in_flight());
+        let in_flight = counts.in_flight().saturating_sub(self.duplicates);
+        let budget = self.congestion.window().saturating_sub(in_flight);
         if budget == 0 && !forced && !probe {
             self.limited_by_congestion();
             return None;

@@ -119,6 +119,9 @@ impl Reassembly {
 
     /// Ranges as SACK blocks: that of the segment that arrived last comes first, then those that were reported most recently (RFC 2018, 4).
     pub fn report(&self, mut add: impl FnMut(Block) -> bool) {
+        if self.ranges().is_empty() {
+            return;
+        }
         let mut told = [(Seq(0), Seq(0)); RANGES];
         let mut count = 0;
         let recent = &self.recent[..usize::from(self.recent_count).min(RECENT)];

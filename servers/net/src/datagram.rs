@@ -456,6 +456,7 @@ impl Net {
         let packet = Packet::new(&header, HEADER + length, identification);
         let mut packet = packet.ok_or(Failure::Errno(ENOBUFS))?;
         packet.mtu = way.mtu;
+        let pseudo = self.pseudo(&header, HEADER + length, &way);
         let bytes = packet.extend(HEADER + length);
         bytes[0..2].copy_from_slice(&port.to_be_bytes());
         bytes[2..4].copy_from_slice(&to.port.to_be_bytes());
@@ -464,7 +465,6 @@ impl Net {
             Some(text) => bytes[HEADER..].copy_from_slice(text),
             None => cx.fetch(0, &mut bytes[HEADER..])?,
         }
-        let pseudo = packet::pseudo(&header, HEADER + length);
         bytes[6..8].copy_from_slice(&pseudo.to_be_bytes());
         packet.sum = Sum::Missing;
         match to.address.is_multicast() {

@@ -4,7 +4,7 @@ use crate::address::Address;
 use crate::capture::kind;
 use crate::groups::wire::IGMP;
 use crate::interface::{Way, LOOPBACK};
-use crate::packet::{checksum, protocol, Header, Packet, Payload, Sum, HEADROOM};
+use crate::packet::{checksum, protocol, pseudo, Header, Packet, Payload, Sum, HEADROOM};
 use crate::server::Net;
 use crate::stream::Place;
 use crate::timers::Owner;
@@ -50,6 +50,16 @@ impl Net {
 
     pub(crate) fn is_loopback(&self, interface: u32) -> bool {
         interface == LOOPBACK
+    }
+
+    /// What stands in the place of a sum that is [missing](Sum::Missing). (In what does not leave the machine only raw and packet sockets can see it.)
+    #[inline(always)]
+    pub(crate) fn pseudo(&self, header: &Header, length: usize, way: &Way) -> u16 {
+        let nobody = way.interface == LOOPBACK && self.raws.is_empty() && self.taps.is_empty();
+        match nobody {
+            true => 0,
+            false => pseudo(header, length),
+        }
     }
 
     pub(crate) fn next_identification(&mut self) -> u16 {

@@ -4,7 +4,7 @@ use crate::address::{Address, Endpoint};
 use crate::interface::Way;
 use crate::listener::Half;
 use crate::options::Options;
-use crate::packet::{protocol, pseudo, Header, Packet, Sum};
+use crate::packet::{protocol, Header, Packet, Sum};
 use crate::ports::{Claim, Ports};
 use crate::ring::{Ring, SMALLEST};
 use crate::server::{errno_of, fail, key, Net, READABLE, WRITABLE};
@@ -395,7 +395,7 @@ impl Net {
         let Some(count) = segment.write(&mut head) else {
             return;
         };
-        let pseudo = pseudo(header, count + length);
+        let pseudo = self.pseudo(header, count + length, way);
         head[16..18].copy_from_slice(&pseudo.to_be_bytes());
         let Some(mut packet) = Packet::new(header, count + length, identification) else {
             return;
@@ -440,12 +440,12 @@ impl Net {
     /// Send all that a connection has to send, and let it go if it is over.
     pub(crate) fn flush(&mut self, cx: &mut Context, at: u32) {
         let now = self.now(cx);
-        loop {
+        let stream = loop {
             let Some(stream) = self.streams.get_mut(at) else {
                 return;
             };
             let Some(transmit) = stream.block.transmit(now) else {
-                break;
+                break stream;
             };
             let (ends, ttl, device) = (stream.ends, stream.ttl, stream.device);
             let tos = stream.tos & !3 | if transmit.ecn_capable { 2 } else { 0 };
@@ -457,7 +457,18 @@ impl Net {
             if let Some(stream) = self.streams.get_mut(at) {
                 stream.send = ring;
             }
+        };
+        if stream.over || matches!(stream.block.state(), Tcp::TimeWait | Tcp::Closed) {
+            return self.flush_last(cx, at);
         }
+        let (timer, deadline) = (stream.timer, stream.block.deadline());
+        self.timers.set(timer, deadline);
+    }
+
+    /// The same of a connection that is over.
+    #[cold]
+    #[inline(never)]
+    fn flush_last(&mut self, cx: &mut Context, at: u32) {
         let Some(stream) = self.streams.get_mut(at) else {
             return;
         };
