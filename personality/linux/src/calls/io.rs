@@ -85,7 +85,7 @@ pub fn read_at(file: &OpenFile, range: UserRange, offset: u64, flags: u64) -> Re
 
 /// Ask the server for data.
 fn ask(file: &OpenFile, range: UserRange, offset: u64, flags: u64) -> Result<u64> {
-    if range.len() <= fs::INLINE_MAX as u64 && !range.is_empty() {
+    if is_few(range) && user::is_writable(range) {
         return read_inline(file, range, offset, flags);
     }
     if file.is(kind::BORROWS) && flags == 0 {
@@ -129,6 +129,11 @@ fn settled(file: &OpenFile, offset: u64) -> u64 {
         frames::settle(file);
     }
     offset
+}
+
+/// Do the bytes go in words? (What is read so must find its place: the server has forgotten it. Elsewhere it copies, and forgets when that is done.)
+pub(super) fn is_few(range: UserRange) -> bool {
+    (1..=fs::INLINE_MAX as u64).contains(&range.len())
 }
 
 /// Flags of a READ or WRITE whose data goes in words.
@@ -339,6 +344,9 @@ pub fn read_direct(f: &Frame) -> Option<Result<u64>> {
             Err(at) => at,
         };
         if at.offset != POSITION {
+            return None;
+        }
+        if !user::is_writable(target.range()) {
             return None;
         }
         frames::settle(&file);

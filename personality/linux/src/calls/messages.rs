@@ -377,7 +377,7 @@ pub fn recvfrom(f: &mut Frame) -> Result<u64> {
     let range = user::range(f.arg(1), f.arg(2).min(io::MOST))?;
     let flags = f.arg(3) & 0xffff_ffff;
     if is_internet(&file) {
-        if f.arg(4) == 0 && internet::is_read(flags, range.len()) {
+        if f.arg(4) == 0 && internet::is_read(flags, range.len()) && user::is_writable(range) {
             return io::read_inline(&file, range, POSITION, 0);
         }
         let mut vector = Vector::new();
@@ -388,8 +388,8 @@ pub fn recvfrom(f: &mut Frame) -> Result<u64> {
         return Err(EINVAL);
     }
     let named = f.arg(4) != 0;
-    let small = (1..=fs::INLINE_MAX as u64).contains(&range.len());
-    if !named && small && flags & RECEIVED == 0 {
+    let is_read = !named && io::is_few(range) && flags & RECEIVED == 0;
+    if is_read && user::is_writable(range) {
         return io::read_inline(&file, range, POSITION, 0);
     }
     let mut vector = Vector::new();

@@ -249,6 +249,14 @@ global_asm!(
     "personality_user_store_end:",
     "xor eax, eax",
     "ret",
+    // rdi first byte, rsi last byte: what is there is written back → rax 0, or 1 after a fault.
+    ".globl personality_user_probe",
+    "personality_user_probe:",
+    "lock or byte ptr [rdi], 0",
+    "lock or byte ptr [rsi], 0",
+    "personality_user_probe_end:",
+    "xor eax, eax",
+    "ret",
     // Where faults of the routines above continue.
     "personality_user_fault_second:",
     "mov edx, 1",
@@ -277,6 +285,7 @@ global_asm!(
     ".long personality_user_load - personality_fixups, personality_user_load_end - personality_fixups, personality_user_fault_second - personality_fixups",
     ".long personality_user_word - personality_fixups, personality_user_word_end - personality_fixups, personality_user_fault_second - personality_fixups",
     ".long personality_user_store - personality_fixups, personality_user_store_end - personality_fixups, personality_user_fault_one - personality_fixups",
+    ".long personality_user_probe - personality_fixups, personality_user_probe_end - personality_fixups, personality_user_fault_one - personality_fixups",
     ".long personality_frames_copy - personality_fixups, personality_frames_copy_end - personality_fixups, personality_frames_fault - personality_fixups",
     ".globl personality_fixups_end",
     "personality_fixups_end:",
@@ -294,6 +303,7 @@ extern "C" {
     fn personality_user_load(source: u64, length: u64) -> Loaded;
     fn personality_user_word(source: u64) -> Loaded;
     fn personality_user_store(target: u64, word: u64, length: u64) -> u64;
+    fn personality_user_probe(first: u64, last: u64) -> u64;
     static personality_fixups: [i32; 3];
     static personality_fixups_end: u8;
 }
@@ -398,6 +408,13 @@ pub fn word(address: u64) -> Result<u32> {
 pub fn store(target: Few, word: u64) -> Result<()> {
     // SAFETY: the target is the program's own memory.
     outcome(unsafe { personality_user_store(target.0.base, word, target.0.len) })
+}
+
+/// May all of this be written, at most a page long and not empty? What is there stays.
+#[inline(always)]
+pub fn is_writable(range: UserRange) -> bool {
+    // SAFETY: the two bytes are the program's; each is written as it is, at once, and a fault there is told.
+    unsafe { personality_user_probe(range.base, range.base + range.len - 1) == 0 }
 }
 
 /// Fill memory of the program.
