@@ -92,6 +92,17 @@ static void files(void) {
     set("f", IMMUTABLE);
     SAY(write(fd, "here", 4));
     set("f", 0);
+    /* Who opened it before goes on, but cannot change whether it appends. */
+    int appends = open("f", O_WRONLY | O_APPEND);
+    set("f", APPEND);
+    SAY(fcntl(fd, F_SETFL, O_NONBLOCK));
+    SAY(fcntl(fd, F_SETFL, O_NONBLOCK | O_APPEND));
+    SAY(fcntl(appends, F_SETFL, O_APPEND | O_NONBLOCK));
+    SAY(fcntl(appends, F_SETFL, 0));
+    SAY(fcntl(appends, F_GETFL) & (O_APPEND | O_NONBLOCK));
+    set("f", 0);
+    SAY(fcntl(appends, F_SETFL, 0));
+    close(appends);
     SAY(unlink("f"));
     SAY(ioctl(fd, GETFLAGS, NULL));
     SAY(ioctl(fd, SETFLAGS, NULL));

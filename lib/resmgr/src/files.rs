@@ -8,7 +8,7 @@ use crate::lock::{end_of, Owner, Record, Refused};
 use crate::manager::{have_room, Core, RECORDS};
 use crate::notice::what;
 use crate::permission;
-use crate::server::{file_flags, Access, Answer, Change, Server};
+use crate::server::{file_flags, Access, Answer, Change, Server, APPEND_ONLY};
 use alloc::vec::Vec;
 use cairn_abi::Token;
 use cairn_idl::capability::{of_file, ATTRIBUTE};
@@ -426,12 +426,17 @@ impl<S: Server> Core<S> {
         self.describe(server, cx)
     }
 
-    pub fn setflags<'a>(&'a mut self, cx: &mut Context) -> Answer<Reply<'a>> {
+    pub fn setflags<'a>(&'a mut self, server: &mut S, cx: &mut Context) -> Answer<Reply<'a>> {
         let entry = self.entry(cx.request)?;
         if entry.handle.flags & o::PATH != 0 {
             return fail(EBADF);
         }
-        entry.set_flags(entry.handle.flags & !SETTABLE | cx.request.words[1] & SETTABLE);
+        let new = entry.handle.flags & !SETTABLE | cx.request.words[1] & SETTABLE;
+        let appends = (new ^ entry.handle.flags) & o::APPEND != 0;
+        if appends && server.access(entry.handle.node)?.mode & APPEND_ONLY != 0 {
+            return fail(EPERM);
+        }
+        entry.set_flags(new);
         Ok(Reply::result(0))
     }
 

@@ -370,7 +370,7 @@ impl<S: Server> Core<S> {
             fs::EXECUTE => self.execute(server, cx),
             fs::ADDRESS => self.address(server, cx),
             fs::GETFLAGS => self.getflags(cx),
-            fs::SETFLAGS => self.setflags(cx),
+            fs::SETFLAGS => self.setflags(server, cx),
             fs::IOCTL => self.ioctl(server, cx),
             fs::POLL => self.poll(server, cx),
             fs::WATCH => self.watch(server, cx, watches),
