@@ -277,7 +277,9 @@ pub struct Entry {
 pub struct Listed {
     descriptors: u64,
     count: u64,
-    cwd: u64,
+    cwd: u32,
+    /// The mask of new files' modes.
+    umask: u32,
 }
 
 fn listed(file: &OpenFile, close_on_exec: bool) -> u32 {
@@ -315,6 +317,7 @@ impl Table {
                 descriptors: 0,
                 count: 0,
                 cwd: 0,
+                umask: 0o022,
             },
             limit: 1024,
             first_free: 0,
@@ -432,7 +435,15 @@ impl Table {
     /// The process's working directory is this one.
     pub fn list_cwd(&mut self, cwd: &Option<Arc<OpenFile>>) {
         let slot = cwd.as_ref().map_or(0, |file| listed(file, false));
-        self.listed.cwd = slot.into();
+        self.listed.cwd = slot;
+    }
+
+    pub fn umask(&self) -> u32 {
+        self.listed.umask
+    }
+
+    pub fn set_umask(&mut self, mask: u32) {
+        self.listed.umask = mask & 0o777;
     }
 
     pub fn remove(&mut self, fd: u32) -> Result<Entry> {
@@ -549,7 +560,7 @@ impl Table {
             ..Table::new()
         };
         table.list();
-        table.listed.cwd = self.listed.cwd;
+        (table.listed.cwd, table.listed.umask) = (self.listed.cwd, self.listed.umask);
         table
     }
 }

@@ -110,7 +110,6 @@ pub struct State {
     pub space: Option<Space>,
     pub own_host: bool,
     pub user: Option<UserSpace>,
-    pub umask: u32,
     /// Where request_key(2) would put keys (KEYCTL_SET_REQKEY_KEYRING).
     pub new_keys_ring: i32,
     pub actions: Actions,
@@ -185,7 +184,6 @@ impl State {
             space: None,
             own_host: false,
             user: None,
-            umask: 0o022,
             new_keys_ring: 0,
             actions: Actions::new(),
             queue: Queue::default(),
@@ -219,7 +217,6 @@ impl State {
             space: self.space.as_ref().map(Space::separate),
             own_host: self.own_host,
             user: self.user.clone(),
-            umask: self.umask,
             new_keys_ring: self.new_keys_ring,
             actions: self.actions.clone(),
             queue: Queue::default(),

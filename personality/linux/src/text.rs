@@ -66,6 +66,27 @@ impl Line {
         self
     }
 
+    /// A number with blanks before it.
+    pub fn padded(&mut self, value: u64, width: u32) -> &mut Line {
+        for _ in value.checked_ilog10().unwrap_or(0) + 1..width {
+            self.raw(b" ");
+        }
+        self.number(value)
+    }
+
+    /// Hexadecimal digits, at least so many.
+    pub fn padded_hex(&mut self, value: u64, width: u32, fill: u8) -> &mut Line {
+        let count = value.checked_ilog2().unwrap_or(0) / 4 + 1;
+        for _ in count..width {
+            self.raw(&[fill]);
+        }
+        for at in (0..count).rev() {
+            let digit = (value >> (4 * at)) as usize & 15;
+            self.raw(&b"0123456789abcdef"[digit..=digit]);
+        }
+        self
+    }
+
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
@@ -84,6 +105,15 @@ pub fn parse_number(bytes: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_in_columns() {
+        let mut line = Line::new();
+        line.padded(7, 4).padded(12345, 4).padded(0, 2).text("|");
+        line.padded_hex(0x1f, 4, b'0').padded_hex(0, 3, b' ');
+        line.padded_hex(u64::MAX, 2, b'0');
+        assert_eq!(line.bytes(), b"   712345 0|001f  0ffffffffffffffff");
+    }
 
     #[test]
     fn numbers() {

@@ -71,6 +71,8 @@ impl Signals {
 /// Bits of TIMER_SET's w3.
 const ABSOLUTE: u64 = 1;
 const CANCELS: u64 = 2;
+/// Most bytes that one INTERESTS tells.
+const TOLD_MOST: usize = 4096;
 /// ns that a clock may have been slewed by.
 const SAME: u64 = 100_000;
 
@@ -356,6 +358,7 @@ impl Events {
         timer.follows = old.real && absolute & ABSOLUTE != 0;
         timer.cancels = timer.follows && absolute & CANCELS != 0;
         timer.cancelled = false;
+        timer.how = (absolute & (ABSOLUTE | CANCELS)) as u8;
         self.coming.set(index, next);
         self.next_alarm(cx);
         cx.wake(key(Node::Timer(index)));
@@ -713,6 +716,16 @@ impl Server for Events {
                 let (number, known) = changed.map_err(Failure::Errno)?;
                 Ok(Reply::new(&[0, number, known as u64]))
             }
+            (event::INTERESTS, Node::Set(set)) => {
+                let most = cx.request.in_len.min(TOLD_MOST) / event::Told::BYTES;
+                let mut bytes = [0; TOLD_MOST];
+                let (count, next) = self.sets.told_of(set, first, most, |at, told| {
+                    let place = at * event::Told::BYTES;
+                    bytes[place..][..event::Told::BYTES].copy_from_slice(&told.to_bytes());
+                });
+                cx.store(0, &bytes[..count * event::Told::BYTES])?;
+                Ok(Reply::new(&[count as u64, next]))
+            }
             (event::SET, Node::Root(_)) => {
                 handles.room(cx, 1)?;
                 let set = self.sets.add_set(cx)?;
@@ -741,13 +754,23 @@ impl Server for Events {
                 }
                 let timer = &mut self.timers[index as usize];
                 (timer.real, timer.payer) = (second != 0, payer);
+                timer.clock = third as u8;
                 Events::make(cx, Node::Timer(index), first, handles)
             }
             (event::TIMER_SET, Node::Timer(index)) => self.set_timer(cx, index),
             (event::TIMER_GET, Node::Timer(index)) => {
                 let now = cx.transport.monotonic();
                 let timer = &self.timers[index as usize];
-                Ok(Reply::new(&[0, timer.left(now), timer.interval]))
+                let (clock, how) = (timer.clock.into(), timer.how.into());
+                let ticks = timer.expired(now);
+                Ok(Reply::new(&[
+                    0,
+                    timer.left(now),
+                    timer.interval,
+                    clock,
+                    how,
+                    ticks,
+                ]))
             }
             (event::CLOCK_SET, Node::Root(_)) => {
                 self.clock_set(cx);
@@ -848,9 +871,7 @@ impl Server for Events {
                 let version = self.contexts.set(cx, index, second);
                 Ok(Reply::new(&[0, version.map_err(Failure::Errno)?]))
             }
-            (event::SET..=event::SIGNALLER | event::CONTEXT..=event::NOTIFIER_OWNER, _) => {
-                fail(EINVAL)
-            }
+            (event::SET..=event::SIGNALLER | event::CONTEXT..=event::INTERESTS, _) => fail(EINVAL),
             _ => fail(ENOSYS),
         }
     }

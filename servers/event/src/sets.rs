@@ -11,7 +11,7 @@
 use alloc::vec::Vec;
 use cairn_abi::Id;
 use cairn_idl::errno::{EEXIST, EINVAL, ELOOP, ENOENT, ENOMEM, ENOSPC, EPERM, ESTALE};
-use cairn_idl::event::{flags, told};
+use cairn_idl::event::{self, flags, told};
 use cairn_idl::fs::poll;
 use cairn_resmgr::chains::Chains;
 use cairn_resmgr::shrink::Shrink;
@@ -31,6 +31,8 @@ const STEP: u32 = 8;
 /// What is charged for an interest and a set: itself and its places in lists and indexes.
 const INTEREST_COST: usize = size_of::<Interest>() + 32;
 const SET_COST: usize = size_of::<Set>() + 4;
+/// Most that one question for them looks at.
+const LOOKED: usize = 1024;
 /// Tables of fewer interests are not made smaller.
 const FEW: usize = 1024;
 /// Interests that go at a time, and sets that do not make the table of sets smaller.
@@ -401,6 +403,44 @@ impl Sets {
             }
             found => found.is_some(),
         }
+    }
+
+    /// At most so many interests of a set, from the one with this number on (0: the newest) → how many, and which is next (0: none).
+    pub fn told_of(
+        &self,
+        set: u32,
+        first: u64,
+        most: usize,
+        mut each: impl FnMut(usize, event::Told),
+    ) -> (usize, u64) {
+        let newest = self.sets[set as usize].newest;
+        let first = match first {
+            0 => Some(newest).filter(|&at| at != NONE),
+            number => self.index(number),
+        };
+        let mut at = first.filter(|&at| self.interests[at as usize].set == set);
+        let (mut count, mut looked) = (0, 0);
+        while let Some(index) = at {
+            if count == most || looked == LOOKED {
+                return (count, self.number(index));
+            }
+            looked += 1;
+            let one = &self.interests[index as usize];
+            if !one.rests {
+                each(
+                    count,
+                    event::Told {
+                        descriptor: one.fd,
+                        events: (one.events | one.flags) as u32,
+                        data: one.data,
+                        file: one.file,
+                    },
+                );
+                count += 1;
+            }
+            at = Some(one.older).filter(|&older| older != NONE);
+        }
+        (count, 0)
     }
 
     fn find(&self, set: u32, fd: u32, file: u64) -> Option<u32> {

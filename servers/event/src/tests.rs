@@ -227,7 +227,7 @@ fn processes_that_ended_are_forgotten_at_last() {
 fn timers_wake_and_count() {
     let mut b = bench();
     b.fake.time = 1000;
-    let timer = make(&mut b, &[event::TIMER, o::NONBLOCK, 0]);
+    let timer = make(&mut b, &[event::TIMER, o::NONBLOCK, 0, 1]);
     let set = make(&mut b, &[event::SET]);
     let interest = ctl(&mut b, set, 1, 3, poll::IN).unwrap();
     assert_eq!(b.result(timer, &[fs::WATCH, interest, poll::IN], b""), 0);
@@ -239,10 +239,51 @@ fn timers_wake_and_count() {
     b.time_out();
     assert_eq!(ready(&mut b, set), [(3, poll::IN as u32)]);
     let answer = b.call(timer, &[event::TIMER_GET], b"", 0).unwrap();
-    assert_eq!(answer.words[..3], [0, 40, 50]);
+    assert_eq!(answer.words[..6], [0, 40, 50, 1, 0, 4]);
     assert_eq!(b.call(timer, &read, b"", 8).unwrap().data[..2], [4, 0]);
     assert_eq!(ready(&mut b, set), []);
     assert_eq!(b.call(timer, &read, b"", 7).unwrap().result(), -EINVAL);
+}
+
+#[test]
+fn what_a_set_is_interested_in_is_told() {
+    let mut b = bench();
+    let set = make(&mut b, &[event::SET]);
+    for fd in 3..203 {
+        ctl(&mut b, set, 1, fd, poll::IN | event::flags::EDGE).unwrap();
+    }
+    ctl(&mut b, set, 2, 100, 0).unwrap();
+    let (mut seen, mut first) = (Vec::new(), 0);
+    loop {
+        let words = [event::INTERESTS, first];
+        let answer = b.call(set, &words, b"", 4096).unwrap();
+        let told = answer
+            .data
+            .as_chunks()
+            .0
+            .iter()
+            .map(event::Told::from_bytes);
+        let told: Vec<_> = told.take(answer.words[0] as usize).collect();
+        assert!(told.iter().all(|it| it.events == 0x8000_0019));
+        seen.extend(told.iter().map(|it| it.descriptor));
+        first = answer.words[1];
+        if first == 0 {
+            break;
+        }
+        assert_eq!(told.len(), 4096 / event::Told::BYTES);
+    }
+    seen.sort();
+    assert_eq!(seen.len(), 199);
+    assert!(!seen.contains(&100) && seen[0] == 3 && seen[198] == 202);
+    // Another set's number leads nowhere, nor one that is gone.
+    let other = make(&mut b, &[event::SET]);
+    let interest = ctl(&mut b, other, 1, 3, poll::IN).unwrap();
+    for first in [interest, u64::MAX] {
+        let answer = b.call(set, &[event::INTERESTS, first], b"", 4096);
+        assert_eq!(answer.unwrap().words[..2], [0, 0]);
+    }
+    let timer = make(&mut b, &[event::TIMER, 0, 0]);
+    assert_eq!(b.result(timer, &[event::INTERESTS, 0], b""), -EINVAL);
 }
 
 #[test]

@@ -14,6 +14,9 @@ pub struct Timer {
     /// If that clock is set, who reads is to know; it was.
     pub cancels: bool,
     pub cancelled: bool,
+    /// As its maker calls its clock, and how it was set.
+    pub clock: u8,
+    pub how: u8,
     /// Who pays for it.
     pub payer: u32,
 }

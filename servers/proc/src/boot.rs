@@ -121,6 +121,7 @@ impl<S: System> Manager<S> {
             no_new_privileges: false,
             login: Login::default(),
             oom: Default::default(),
+            core_filter: cairn_idl::proc::CORE_FILTER,
             root: Rc::default(),
             cgroup: crate::cgroups::ROOT,
             space: None,

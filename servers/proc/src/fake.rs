@@ -407,7 +407,7 @@ impl System for Fake {
             thread::SET_PRIORITY => self.priorities.push(args),
             thread::INFO => {
                 let used = self.thread_cpu.get(&id).copied().unwrap_or(5);
-                return Ok([used, 1, 64, 64, 0, 0, 0, 0]);
+                return Ok([used, 1, 64, 64, 0, 0, 0b101, 0]);
             }
             _ => return Err(Error::BadOperation),
         }

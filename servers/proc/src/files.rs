@@ -10,10 +10,13 @@ use crate::system::{Errno, System};
 use crate::table::Slot;
 use alloc::vec::Vec;
 use cairn_abi::layout::RESERVED_SLOTS;
+use cairn_abi::service::thread;
 use cairn_idl::errno::{EBADF, ENOMEM, EPERM, ESRCH};
 use cairn_idl::proc::*;
 use cairn_rt::{Portal, Received};
 
+/// Where INFO of a thread has the cores that it may run on.
+const AFFINITY: usize = 6;
 /// Bytes that are read at once.
 const PIECE: usize = 4096;
 
@@ -22,6 +25,7 @@ struct Listed {
     at: u64,
     count: u64,
     cwd: u32,
+    umask: u32,
 }
 
 impl<S: System> Manager<S> {
@@ -97,6 +101,22 @@ impl<S: System> Manager<S> {
         Ok(Outcome::words(&[count, next]))
     }
 
+    /// KEPT_OF
+    pub(crate) fn kept_of(&mut self, pid: u64, tid: u64) -> Result<Outcome, Errno> {
+        let of = self.numbers.process(pid).ok_or(ESRCH)?;
+        let process = &self.processes[of];
+        if !process.alive() || process.beginning != Beginning::Over {
+            return Err(ESRCH);
+        }
+        let domain = process.domain;
+        let thread = process.threads.iter().find(|it| u64::from(it.tid) == tid);
+        let thread = thread.or(process.threads.first()).ok_or(ESRCH)?.id;
+        let info = self.system.control(domain, thread, thread::INFO, [0; 3]);
+        let cores = info.map_or(0, |words| words[AFFINITY]);
+        let umask = self.listed(of)?.umask;
+        Ok(Outcome::words(&[0, umask.into(), cores]))
+    }
+
     fn listed(&mut self, of: Slot) -> Result<Listed, Errno> {
         let process = &self.processes[of];
         let (domain, thread) = (process.domain, process.threads.first().ok_or(ESRCH)?.id);
@@ -122,6 +142,7 @@ impl<S: System> Manager<S> {
             at,
             count,
             cwd: cwd as u32,
+            umask: (cwd >> 32) as u32 & 0o777,
         })
     }
 

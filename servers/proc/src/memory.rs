@@ -14,7 +14,7 @@ use cairn_abi::service::thread;
 use cairn_abi::state::Registers;
 use cairn_abi::Id;
 use cairn_idl::errno::{EACCES, EFAULT, EINVAL, EPERM, ESRCH};
-use cairn_idl::proc::{CALL_BYTES, CORE_THREAD, THREAD_FRAME};
+use cairn_idl::proc::{CALL_BYTES, CORE_FILTER_ALL, CORE_THREAD, THREAD_FRAME};
 use cairn_rt::Received;
 
 /// Bytes of one message.
@@ -199,7 +199,25 @@ impl<S: System> Manager<S> {
             put.map_err(|_| EFAULT)?;
             told += bytes.len();
         }
-        done(count)
+        let filter = self.processes[slot].core_filter;
+        Ok(Outcome::words(&[count as u64, filter.into()]))
+    }
+
+    /// SET_CORE_FILTER
+    pub(crate) fn set_core_filter(
+        &mut self,
+        domain: u64,
+        pid: u64,
+        filter: u64,
+    ) -> Result<Outcome, Errno> {
+        self.by_domain(domain)?;
+        let slot = self.numbers.process(pid).ok_or(ESRCH)?;
+        let process = &mut self.processes[slot];
+        if process.ended.is_some() {
+            return Err(ESRCH);
+        }
+        process.core_filter = filter as u32 & CORE_FILTER_ALL;
+        done(0)
     }
 
     pub(crate) fn bytes_of<const N: usize>(&mut self, domain: Id, address: u64) -> Option<[u8; N]> {

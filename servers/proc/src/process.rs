@@ -223,6 +223,7 @@ pub struct Process {
     pub no_new_privileges: bool,
     pub login: Login,
     pub oom: Oom,
+    pub core_filter: u32,
     /// Operations that its filters rule out, a bit each.
     pub refused: u64,
     /// A thread of it has filters, or had.
@@ -290,6 +291,7 @@ pub struct Inheritance {
     pub no_new_privileges: bool,
     pub login: Login,
     pub oom: Oom,
+    pub core_filter: u32,
     pub root: Rc<Root>,
     pub cgroup: u32,
     pub space: Option<Rc<Space>>,
@@ -338,6 +340,7 @@ impl Process {
             no_new_privileges: self.no_new_privileges,
             login: self.login,
             oom: self.oom,
+            core_filter: self.core_filter,
             root: self.root.clone(),
             cgroup: self.cgroup,
             space: self.space.clone(),
@@ -391,6 +394,7 @@ impl Process {
         self.no_new_privileges = from.no_new_privileges;
         self.login = from.login;
         self.oom = from.oom;
+        self.core_filter = from.core_filter;
         self.refused = 0;
         self.filtered = false;
         self.beginning = Beginning::Over;

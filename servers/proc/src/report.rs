@@ -292,7 +292,7 @@ impl<S: System> Manager<S> {
             login_user: process.login.user,
             login_session: process.login.session,
             oom_adjust: process.oom.adjust.into(),
-            unused: 0,
+            core_filter: process.core_filter,
             minor_faults: faults.minor,
             major_faults: faults.major,
             child_minor_faults: process.child_faults.minor,

@@ -5,12 +5,13 @@ use cairn_abi::machine::Counters;
 use cairn_idl::capability::ALL;
 use cairn_idl::errno::{EACCES, EFAULT};
 use cairn_idl::proc::{Credentials, SpaceKind, SpaceMap, Status};
-use cairn_idl::vm::{flags, prot, MapEntry};
+use cairn_idl::vm::{flags, prot, MapEntry, Usage};
 
 #[derive(Default)]
 pub struct Fake {
     pub host_texts: [Vec<u8>; 2],
     pub dropped: u32,
+    pub core_filters: Vec<(u32, u32)>,
     pub gone: Vec<u32>,
     pub core_pattern: String,
     /// Into memory: where, and what.
@@ -106,7 +107,7 @@ impl System for Fake {
             login_user: 1000,
             login_session: 3,
             oom_adjust: 300,
-            unused: 0,
+            core_filter: 0x33,
             minor_faults: 211,
             major_faults: 3,
             child_minor_faults: 17,
@@ -271,6 +272,33 @@ impl System for Fake {
     fn set_login(&mut self, domain: u32, pid: u32, user: u32) -> Result<(), i64> {
         self.logins.push((domain, pid, user));
         Ok(())
+    }
+
+    fn kept(&mut self, pid: u32, _: u32) -> Option<(u32, u64)> {
+        (pid == 10).then_some((0o27, 0b1101))
+    }
+
+    fn set_core_filter(&mut self, _: u32, pid: u32, filter: u32) -> Result<(), i64> {
+        self.core_filters.push((pid, filter));
+        Ok(())
+    }
+
+    fn usage(&mut self, _: u32, first: u64, end: u64) -> Option<Usage> {
+        // A page at a time, of which every second one is shared by three.
+        let odd = u64::from(first & 0x1000 != 0);
+        Some(Usage {
+            next: match end - first {
+                0x1001..=0x10_0000 => first + 0x1000,
+                _ => 0,
+            },
+            private_dirty: 1 - odd,
+            shared_dirty: odd,
+            anonymous: 1,
+            share: if odd == 0 { 4096 } else { 4096 / 3 },
+            share_dirty: 4096,
+            share_anonymous: 4096,
+            ..Usage::default()
+        })
     }
 
     fn maps(&mut self, _: u32) -> Vec<MapEntry> {

@@ -13,6 +13,7 @@ mod fake;
 pub mod ipc;
 pub mod keys;
 pub mod machine;
+pub mod memory;
 pub mod net;
 pub mod outside;
 pub mod process;

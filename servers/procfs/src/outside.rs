@@ -9,7 +9,7 @@ use cairn_abi::service::current;
 use cairn_idl::errno::{EIO, ENOSYS};
 use cairn_idl::fs::{Prefix, PrefixTable, PREFIX_SERIAL_SHIFT, SPACE_MOUNTS_MOST};
 use cairn_idl::proc::{SpaceKind, SpaceMap, Status};
-use cairn_idl::vm::MapEntry;
+use cairn_idl::vm::{MapEntry, Usage};
 use cairn_idl::wire::Failure;
 use cairn_idl::{components, event, ipc, keys, local, net, proc, vm};
 use cairn_rt::{entropy, time, Portal};
@@ -279,6 +279,23 @@ impl System for Outside {
                 return maps;
             }
         }
+    }
+
+    fn kept(&mut self, pid: u32, tid: u32) -> Option<(u32, u64)> {
+        let kept = self.proc().kept_of(pid.into(), tid.into()).ok()?;
+        Some((kept.umask as u32, kept.cores))
+    }
+
+    fn set_core_filter(&mut self, domain: u32, pid: u32, filter: u32) -> Result<(), i64> {
+        let set = self.proc().set_core_filter(domain, pid.into(), filter);
+        set.map_err(Failure::errno)
+    }
+
+    fn usage(&mut self, domain: u32, first: u64, end: u64) -> Option<Usage> {
+        let mut bytes = [0; Usage::BYTES];
+        let vm = vm::Client(&self.vm);
+        vm.usage(domain, first, end, &mut bytes).ok()?;
+        Some(Usage::from_bytes(&bytes))
     }
 
     fn space_id(&mut self, pid: u32, kind: SpaceKind) -> Option<u64> {

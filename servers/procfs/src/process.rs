@@ -6,7 +6,6 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use cairn_idl::proc::Status;
-use cairn_idl::vm::{flags, prot};
 use core::fmt::Write;
 
 /// Nanoseconds in a clock tick as programs know it (USER_HZ 100).
@@ -135,9 +134,11 @@ pub fn status<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<(
     let c = &it.creds;
     let tid = system.number_for(who.reader, who.tid);
     let name = name(&it);
+    let kept = system.kept(who.pid, who.tid);
+    let umask = kept.map_or(String::new(), |(mask, _)| format!("Umask:\t{mask:04o}\n"));
     let _ = write!(
         out,
-        "Name:\t{}\nUmask:\t0022\nState:\t{state}\nTgid:\t{}\nNgid:\t0\nPid:\t{}\nPPid:\t{}\nTracerPid:\t{}\n\
+        "Name:\t{}\n{umask}State:\t{state}\nTgid:\t{}\nNgid:\t0\nPid:\t{}\nPPid:\t{}\nTracerPid:\t{}\n\
          Uid:\t{}\t{}\t{}\t{}\nGid:\t{}\t{}\t{}\t{}\nFDSize:\t64\nGroups:\t",
         name, it.pid, tid, it.ppid, it.tracer, c.ruid, c.euid, c.suid, c.euid, c.rgid, c.egid, c.sgid, c.egid,
     );
@@ -177,10 +178,42 @@ pub fn status<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<(
         it.threads, it.pending, it.ignored, it.caught, c.inheritable, c.permitted, c.effective, c.bounding, c.ambient,
         it.no_new_privileges, it.filter_mode, it.filters,
     );
+    if let Some((_, cores)) = kept {
+        let list = numbers(cores);
+        let _ = write!(
+            out,
+            "Cpus_allowed:\t{cores:x}\nCpus_allowed_list:\t{list}\n"
+        );
+    }
+    out.push_str("Mems_allowed:\t1\nMems_allowed_list:\t0\n");
     let _ = writeln!(
         out,
         "voluntary_ctxt_switches:\t0\nnonvoluntary_ctxt_switches:\t0"
     );
+    Some(())
+}
+
+/// The numbers of the bits of a mask, as ranges.
+fn numbers(mask: u64) -> String {
+    let has = |bit: u32| mask.checked_shr(bit).is_some_and(|rest| rest & 1 != 0);
+    let mut list = String::new();
+    for first in (0..64).filter(|&bit| has(bit) && (bit == 0 || !has(bit - 1))) {
+        let last = (first..64).take_while(|&bit| has(bit)).last();
+        let comma = if list.is_empty() { "" } else { "," };
+        let _ = match last {
+            Some(last) if last > first => write!(list, "{comma}{first}-{last}"),
+            _ => write!(list, "{comma}{first}"),
+        };
+    }
+    list
+}
+
+/// Of an ended process there is nothing to say.
+pub fn core_filter<S: System>(s: &mut S, who: Who, out: &mut String) -> Option<()> {
+    let it = s.status(who.pid, who.tid, who.reader)?;
+    if state(&it, who) != 'Z' {
+        let _ = writeln!(out, "{:08x}", it.core_filter);
+    }
     Some(())
 }
 
@@ -246,43 +279,6 @@ pub fn call(call: Option<[u64; 9]>, out: &mut String) {
             "{number} {a:#x} {b:#x} {c:#x} {d:#x} {e:#x} {f:#x} {sp:#x} {address:#x}"
         ),
     };
-}
-
-pub fn maps<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<()> {
-    let domain = system.status(who.pid, who.tid, 0)?.domain;
-    // Above the program lies what serves its system calls: on Linux, the kernel.
-    let maps = system.maps(domain).into_iter();
-    for map in maps.filter(|map| map.start < cairn_abi::layout::PERSONALITY) {
-        let bit = |mask: u64, yes: char| {
-            if map.prot as u64 & mask != 0 {
-                yes
-            } else {
-                '-'
-            }
-        };
-        let shared = map.flags as u64 & flags::SHARED != 0;
-        let line = format!(
-            "{:08x}-{:08x} {}{}{}{} {:08x} 00:00 0 ",
-            map.start,
-            map.end,
-            bit(prot::READ, 'r'),
-            bit(prot::WRITE, 'w'),
-            bit(prot::EXECUTE, 'x'),
-            if shared { 's' } else { 'p' },
-            map.offset,
-        );
-        let name = if map.flags as u64 & flags::STACK != 0 {
-            "[stack]"
-        } else {
-            ""
-        };
-        if name.is_empty() {
-            let _ = writeln!(out, "{line}");
-        } else {
-            let _ = writeln!(out, "{line:<73}{name}");
-        }
-    }
-    Some(())
 }
 
 /// Resources in the order of their numbers, with the unit that Linux prints.

@@ -4,7 +4,7 @@ use crate::components::{restart, RESTART};
 use crate::process;
 use crate::system::{Memories, System};
 use crate::table::{
-    rows, Dir, Row, What, Who, COMM, DROP_CACHES, LEASE_TIME, LOGIN_USER, OLD_OOM, OOM,
+    rows, Dir, Row, What, Who, COMM, CORE_FILTER, DROP_CACHES, LEASE_TIME, LOGIN_USER, OLD_OOM, OOM,
 };
 use alloc::format;
 use alloc::string::String;
@@ -124,6 +124,22 @@ fn set_core_pattern<S: System>(system: &mut S, text: &[u8]) -> Result<(), i64> {
 fn user_of(text: &[u8]) -> Option<u32> {
     let text = core::str::from_utf8(text).ok()?;
     text.strip_suffix('\n').unwrap_or(text).parse().ok()
+}
+
+/// A number as Linux takes it for coredump_filter: decimal, `0x` or `0` before it.
+fn filter_of(text: &[u8]) -> Result<u32, i64> {
+    let text = core::str::from_utf8(text).map_err(|_| EINVAL)?;
+    let text = text.strip_suffix('\n').unwrap_or(text);
+    let text = text.strip_prefix('+').unwrap_or(text);
+    let (digits, base) = match text.as_bytes() {
+        [b'0', b'x' | b'X', ..] => (&text[2..], 16),
+        [b'0', _, ..] => (&text[1..], 8),
+        _ => (text, 10),
+    };
+    if digits.is_empty() || !digits.bytes().all(|it| char::from(it).is_digit(base)) {
+        return Err(EINVAL);
+    }
+    u32::from_str_radix(digits, base).map_err(|_| ERANGE)
 }
 
 /// A number as Linux takes it for oom_score_adj and oom_adj.
@@ -718,6 +734,17 @@ impl<S: System> Server for Procfs<S> {
             let set = self
                 .system
                 .set_thread_name(sender, who.pid, who.tid, &text[..most]);
+            set.map_err(Failure::Errno)?;
+            return Ok(length);
+        }
+        if name == CORE_FILTER {
+            let mut text = [0; 32];
+            let text = text.get_mut(..length).ok_or(Failure::Errno(EINVAL))?;
+            cx.fetch(0, text)?;
+            let filter = filter_of(text).map_err(Failure::Errno)?;
+            let set = self
+                .system
+                .set_core_filter(cx.request.sender, who.pid, filter);
             set.map_err(Failure::Errno)?;
             return Ok(length);
         }

@@ -134,6 +134,41 @@ fn status_and_the_like_tell_the_same() {
     // The name of a mapping begins in column 74, as Linux's does.
     let maps = text(&mut bench, "10/maps");
     assert_eq!(maps.lines().nth(1).and_then(|it| it.find('[')), Some(73));
+    let status = text(&mut bench, "10/status");
+    assert!(status.contains("\nUmask:\t0027\nState:"), "{status}");
+    assert!(status.contains("\nCpus_allowed:\td\nCpus_allowed_list:\t0,2-3\n"));
+    assert!(!text(&mut bench, "1/status").contains("Umask"));
+    assert_eq!(text(&mut bench, "10/coredump_filter"), "00000033\n");
+    let file = bench.open(b"10/coredump_filter", o::WRONLY, 0).unwrap();
+    for (given, answer) in [
+        (&b"0x1F\n"[..], 5),
+        (b"012", 3),
+        (b"7", 1),
+        (b"0x", -EINVAL),
+        (b"-1", -EINVAL),
+        (b"99999999999", -ERANGE),
+    ] {
+        let written = bench.result(file, &[fs::WRITE, 0, 0], given);
+        assert_eq!(written, answer, "{given:?}");
+    }
+    let set = [(10, 31), (10, 10), (10, 7)];
+    assert_eq!(bench.server.system.core_filters, set);
+    let smaps = text(&mut bench, "10/smaps");
+    let lines: Vec<_> = smaps.lines().collect();
+    assert_eq!(lines.len(), 2 * 24, "{smaps}");
+    assert_eq!(lines[0], maps.lines().next().unwrap());
+    assert_eq!(lines[1], "Size:                  4 kB");
+    assert_eq!(lines[4], "Rss:                   4 kB");
+    assert_eq!(lines[24 + 1], "Size:               1024 kB");
+    assert_eq!(lines[24 + 5], "Pss:                 682 kB");
+    assert_eq!(lines[24 + 8], "Shared_Dirty:        512 kB");
+    assert_eq!(lines[24 + 23].trim(), "VmFlags: rd wr gd ac");
+    let all = text(&mut bench, "10/smaps_rollup");
+    assert!(all.starts_with("00400000-7fff00000000 ---p 00000000 00:00 0 "));
+    assert!(all
+        .lines()
+        .next()
+        .is_some_and(|it| it.ends_with(" [rollup]")));
 }
 
 #[test]
@@ -206,6 +241,8 @@ fn what_is_guarded_is_not_for_strangers() {
     let folder = bench.open(b"1", o::DIRECTORY, 0).unwrap();
     for (path, kind) in [
         ("maps", 0),
+        ("smaps", 0),
+        ("smaps_rollup", 0),
         ("auxv", 0),
         ("environ", 0),
         ("task/1/maps", 0),

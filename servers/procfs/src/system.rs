@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use cairn_abi::machine::Counters;
 use cairn_idl::ipc::{Kind, Limits};
 use cairn_idl::proc::{SpaceKind, SpaceMap, Status};
-use cairn_idl::vm::MapEntry;
+use cairn_idl::vm::{MapEntry, Usage};
 
 /// `proc::LOAD`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -102,6 +102,12 @@ pub trait System {
     /// The path of a process's group.
     fn cgroup(&mut self, pid: u32, reader: u32) -> Option<String>;
     fn maps(&mut self, domain: u32) -> Vec<MapEntry>;
+    /// Of a thread: the mask of new files' modes, and the cores that it may run on.
+    fn kept(&mut self, pid: u32, tid: u32) -> Option<(u32, u64)>;
+    /// The process of this domain sets which memory a core file of the process `pid` has.
+    fn set_core_filter(&mut self, domain: u32, pid: u32, filter: u32) -> Result<(), i64>;
+    /// What is in memory of a range of addresses, as far as one question tells.
+    fn usage(&mut self, domain: u32, first: u64, end: u64) -> Option<Usage>;
     /// The number of the name space that a process is in (`proc::SPACE_ID`); it is kept, and let go; the process of this domain comes into it.
     fn space_id(&mut self, pid: u32, kind: SpaceKind) -> Option<u64>;
     fn hold_space(&mut self, pid: u32, kind: SpaceKind, id: u64) -> Result<(), i64>;

@@ -1,7 +1,7 @@
 //! The tree below /proc: a row per name.
 
 use crate::system::System;
-use crate::{components, ipc, keys, machine, net, process};
+use crate::{components, ipc, keys, machine, memory, net, process};
 use alloc::string::String;
 use cairn_idl::fs::s;
 use cairn_idl::ipc::Limits;
@@ -20,6 +20,9 @@ pub const LOGIN_USER: &str = "loginuid";
 
 /// The name of a thread.
 pub const COMM: &str = "comm";
+
+/// Which memory a core file has.
+pub const CORE_FILTER: &str = "coredump_filter";
 
 /// How likely a process is to end when memory is exhausted, in the present and in the old scale.
 pub const OOM: &str = "oom_score_adj";
@@ -430,6 +433,7 @@ pub fn rows<S: System>() -> alloc::vec::Vec<Row<S>> {
         text(Process, "cgroup", process::cgroup),
         bytes(Process, "cmdline", process::command_line),
         writable(text(Process, COMM, process::comm)),
+        writable(text(Process, CORE_FILTER, process::core_filter)),
         private(bytes(Process, "auxv", |s: &mut S, who| {
             s.auxiliary(who.pid)
         })),
@@ -439,7 +443,7 @@ pub fn rows<S: System>() -> alloc::vec::Vec<Row<S>> {
         guarded(link(Process, "exe", process::executable)),
         text(Process, "limits", process::limits),
         writable(text(Process, LOGIN_USER, process::login_user)),
-        guarded(text(Process, "maps", process::maps)),
+        guarded(text(Process, "maps", memory::maps)),
         text(Process, "mountinfo", machine::mountinfo),
         text(Process, "mounts", machine::mounts),
         writable(text(Process, OLD_OOM, process::oom_old)),
@@ -452,6 +456,8 @@ pub fn rows<S: System>() -> alloc::vec::Vec<Row<S>> {
         guarded(link(Process, "root", |_, _| Some(b"/".to_vec()))),
         text(Process, "schedstat", process::schedstat),
         text(Process, "sessionid", process::login_session),
+        guarded(text(Process, "smaps", memory::smaps)),
+        guarded(text(Process, "smaps_rollup", memory::smaps_rollup)),
         text(Process, "stat", process::stat),
         text(Process, "statm", process::statm),
         text(Process, "status", process::status),

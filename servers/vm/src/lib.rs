@@ -49,6 +49,7 @@ pub mod stat;
 pub mod successor;
 mod taken;
 pub mod transfer;
+mod usage;
 pub mod wanted;
 pub mod written;
 

@@ -515,6 +515,15 @@ impl Pages {
             .take_while(move |c| c.first < end)
     }
 
+    /// The same, each with how many hold it.
+    pub(crate) fn held(&self, start: u64, end: u64) -> impl Iterator<Item = (&Chunk, u64)> {
+        let from = self.find(start).unwrap_or_else(|at| at);
+        self.chunks[from..]
+            .iter()
+            .map(|c| (&**c, Rc::strong_count(c) as u64))
+            .take_while(move |(c, _)| c.first < end)
+    }
+
     /// The chunks that overlap `start..end`, each made one's own.
     pub fn own_chunks<'a>(
         &'a mut self,

@@ -164,6 +164,7 @@ impl<N: Nucleus> Vm<N> {
             | vm::LOCK_ALL
             | vm::EXEC_GAIN => self.arrange(r, w[0]),
             vm::MAP..=vm::SYNC
+            | vm::USAGE
             | vm::OBJECT_SYNCED
             | vm::OBJECT_INHERIT
             | vm::OBJECT_ADOPT
@@ -323,7 +324,7 @@ impl<N: Nucleus> Vm<N> {
         }
         let index = match operation {
             vm::SPACE_STAT => self.named(r, w[2])?,
-            vm::MAPS => self.named(r, w[1])?,
+            vm::MAPS | vm::USAGE => self.named(r, w[1])?,
             _ => self.of(u64::from(r.sender))?,
         };
         let value = match operation {
@@ -358,6 +359,7 @@ impl<N: Nucleus> Vm<N> {
             vm::OBJECT_SYNCED => self.object_synced(index, w[1], w[2])?,
             vm::SPACE_STAT => return self.space_stat(index).map(Some),
             vm::MAPS => self.maps(r, index, w[2])?,
+            vm::USAGE => self.usage(r, index)?,
             vm::RESIDENT => self.resident(r, index, w[1], w[2])?,
             vm::IDENTITY => return self.identity(index, w[1]).map(Some),
             vm::OFFER => {

@@ -3,12 +3,14 @@
 use crate::accounts::SYSTEM;
 use crate::nucleus::{Answer, Nucleus};
 use crate::pages::{mask, Pages};
-use crate::region::ANONYMOUS;
+use crate::region::{Region, ABSENT, ANONYMOUS, LOCKED, WIPED};
 use crate::request::Request;
 use crate::space::{Errno, Vm};
 use cairn_abi::layout::{PAGE, PERSONALITY, USER_TOP};
 use cairn_idl::errno::*;
-use cairn_idl::vm::{flags, MapEntry, OF_OBJECT};
+use cairn_idl::vm::{
+    flags, MapEntry, OF_ABSENT, OF_FILE, OF_LOCKED, OF_MOST_SHIFT, OF_OBJECT, OF_WIPED,
+};
 
 /// Bytes of a [`MapEntry`].
 const ENTRY: usize = core::mem::size_of::<MapEntry>();
@@ -19,6 +21,15 @@ const ENTRIES: usize = 64;
 const RESTED_AT_ONCE: usize = 4;
 /// Less heap than what is there for every request without asking.
 pub(crate) const EVERY_REQUEST: usize = 64 * 1024;
+
+/// What a [`MapEntry`] tells beside flags and object.
+fn told_marks(region: &Region) -> u32 {
+    let marks = [(LOCKED, OF_LOCKED), (WIPED, OF_WIPED), (ABSENT, OF_ABSENT)];
+    let told = marks.iter().filter(|(mark, _)| region.marks & mark != 0);
+    told.fold(u32::from(region.most) << OF_MOST_SHIFT, |all, (_, bit)| {
+        all | *bit as u32
+    })
+}
 
 impl<N: Nucleus> Vm<N> {
     /// SPACE_STAT.
@@ -98,7 +109,10 @@ impl<N: Nucleus> Vm<N> {
                 entry[8..16].copy_from_slice(&(region.end * PAGE).to_le_bytes());
                 entry[16..20].copy_from_slice(&u32::from(region.prot).to_le_bytes());
                 let of_object = u32::from(region.object != ANONYMOUS) * OF_OBJECT as u32;
-                let flags = u32::from(region.flags) | of_object;
+                let object = self.objects.get(region.object as usize);
+                let of_file = object.is_some_and(|object| object.is_watched());
+                let of_file = u32::from(of_file) * OF_FILE as u32;
+                let flags = u32::from(region.flags) | of_object | of_file | told_marks(region);
                 entry[20..24].copy_from_slice(&flags.to_le_bytes());
                 entry[24..32].copy_from_slice(&(region.offset * PAGE).to_le_bytes());
                 let resident = space.pages.count(region.start, region.end);

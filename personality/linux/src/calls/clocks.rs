@@ -424,6 +424,7 @@ pub fn timerfd_create(f: &mut Frame) -> Result<u64> {
         event::TIMER,
         flags & o::NONBLOCK,
         matches!(clock, 0 | 8) as u64,
+        clock.into(),
     ];
     crate::event::open(&words, event_kind::TIMER, flags)
 }

@@ -23,7 +23,7 @@ use alloc::vec::Vec;
 use cairn_abi::layout::{linux_slot, PAGE, PERSONALITY};
 use cairn_idl::fs::{self, o, s};
 use cairn_idl::proc::{self, CORE_THREAD, TRACE_FLOAT};
-use cairn_idl::vm::{self, flags, prot, MapEntry, OF_OBJECT};
+use cairn_idl::vm::{self, flags, prot, MapEntry, OF_FILE, OF_OBJECT};
 use core::sync::atomic::Ordering;
 
 const RLIMIT_CORE: u64 = 4;
@@ -61,7 +61,7 @@ fn dump(f: &Frame, info: &Info) -> Result<()> {
     if limit < PAGE || borrows || area.arena.get().is_some() {
         return Err(EPERM);
     }
-    let threads = threads(f)?;
+    let (threads, filter) = threads(f)?;
     let mut stopped = Stopped::new([0; 27], area.mask(), frame::siginfo(info));
     stopped.save_float();
     let float = &mut stopped.bytes()[TRACE_FLOAT as usize..][..fpu::size()];
@@ -102,7 +102,7 @@ fn dump(f: &Frame, info: &Info) -> Result<()> {
     let host = published::hostname();
     let name = core_file::name(&pattern(), &about, area.tid(), now, &exe, &host);
     let file = create(&name)?;
-    let segments = segments();
+    let segments = segments(filter);
     let head = core_file::head(&about, &threads, &segments);
     let mut at = 0;
     // What does not fit is cut off: there is a core file all the same.
@@ -112,8 +112,8 @@ fn dump(f: &Frame, info: &Info) -> Result<()> {
     Ok(())
 }
 
-/// This thread and the others, which run no more.
-fn threads(f: &Frame) -> Result<Vec<Thread>> {
+/// This thread and the others, which run no more; and which memory is kept.
+fn threads(f: &Frame) -> Result<(Vec<Thread>, u64)> {
     let process = process();
     let count = process.state().threads.len().min(THREADS);
     let mut bytes: Vec<u8> = vec![0; count * CORE_THREAD as usize];
@@ -123,7 +123,8 @@ fn threads(f: &Frame) -> Result<Vec<Thread>> {
         .input(&mut bytes)
         .call(linux_slot::PROC);
     process.release_everything();
-    let others = told?[0] as usize;
+    let [others, filter, ..] = told?;
+    let others = others as usize;
     let mut threads = Vec::new();
     threads.push(Thread {
         tid: area().tid(),
@@ -142,7 +143,7 @@ fn threads(f: &Frame) -> Result<Vec<Thread>> {
             });
         }
     }
-    Ok(threads)
+    Ok((threads, filter))
 }
 
 /// /proc/sys/kernel/core_pattern; where there is no /proc, what that says at first.
@@ -195,7 +196,44 @@ fn put(file: &OpenFile, mut bytes: &[u8], at: &mut u64, limit: u64) -> Result<()
     Ok(())
 }
 
-fn segments() -> Vec<Segment> {
+/// Bits of coredump_filter.
+mod kept {
+    pub const PRIVATE: u64 = 1;
+    pub const SHARED: u64 = 2;
+    pub const FILES_PRIVATE: u64 = 4;
+    pub const FILES_SHARED: u64 = 8;
+    pub const HEADERS: u64 = 16;
+}
+
+/// What is kept of a mapping.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    Nothing,
+    /// A program's file has its first page.
+    Head,
+    All,
+}
+
+/// By coredump_filter, as core(5) has it. Of a file's private mapping that can be written it is not known which pages were: they count as both.
+fn kept_of(entry: &MapEntry, filter: u64) -> Kept {
+    let has = |flag: u64| u64::from(entry.flags) & flag != 0;
+    let writable = u64::from(entry.prot) & prot::WRITE != 0;
+    let bits = match (has(OF_OBJECT), has(flags::SHARED)) {
+        (true, true) if has(OF_FILE) => kept::FILES_SHARED,
+        (true, true) => kept::SHARED,
+        (true, false) if writable => kept::PRIVATE | kept::FILES_PRIVATE,
+        (true, false) => kept::FILES_PRIVATE,
+        (false, _) => kept::PRIVATE,
+    };
+    let private_file = has(OF_OBJECT) && !has(flags::SHARED);
+    match filter {
+        _ if filter & bits != 0 => Kept::All,
+        _ if private_file && entry.offset == 0 && filter & kept::HEADERS != 0 => Kept::Head,
+        _ => Kept::Nothing,
+    }
+}
+
+fn segments(filter: u64) -> Vec<Segment> {
     const SHARE: usize = 32;
     let mut segments = Vec::new();
     let mut first = 0;
@@ -211,7 +249,7 @@ fn segments() -> Vec<Segment> {
                 return segments;
             }
             first = entry.end;
-            add(&mut segments, &entry);
+            add(&mut segments, &entry, kept_of(&entry, filter));
         }
         if count < SHARE {
             return segments;
@@ -219,7 +257,7 @@ fn segments() -> Vec<Segment> {
     }
 }
 
-fn add(segments: &mut Vec<Segment>, entry: &MapEntry) {
+fn add(segments: &mut Vec<Segment>, entry: &MapEntry, kept: Kept) {
     let has = |right: u64| u64::from(entry.prot) & right != 0;
     let rights = u32::from(has(prot::READ)) * 4
         + u32::from(has(prot::WRITE)) * 2
@@ -233,7 +271,16 @@ fn add(segments: &mut Vec<Segment>, entry: &MapEntry) {
     let code = has(prot::EXECUTE) && !has(prot::WRITE);
     let of_file = u64::from(entry.flags) & OF_OBJECT != 0;
     let stack = u64::from(entry.flags) & flags::STACK != 0;
-    if !has(prot::READ) || code && of_file {
+    if kept == Kept::Head && has(prot::READ) {
+        let head = entry.start + PAGE;
+        for (start, end, kept) in [(entry.start, head, true), (head, entry.end, false)] {
+            if start < end {
+                segments.push(segment(start, end, kept));
+            }
+        }
+        return;
+    }
+    if !has(prot::READ) || code && of_file || kept == Kept::Nothing {
         segments.push(segment(entry.start, entry.end, false));
         return;
     }

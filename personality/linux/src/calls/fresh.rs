@@ -238,7 +238,7 @@ pub fn exec(
     told.pending.extend(area.signals.borrow().queue.all());
     {
         let state = process.state();
-        told.umask = state.umask;
+        told.umask = state.files.umask();
         told.next_id = state.files.next_id();
         told.ignored = state.actions.which(|action| action.handler == SIG_IGN);
         told.pending.extend(state.queue.all());
@@ -388,7 +388,7 @@ fn take_over(told: &Told, file: &Arc<OpenFile>) {
     process.state().holds_slots_to(most.min(MAX_SLOTS - 1));
     let mut state = process.state();
     state.set_cwd(cwd);
-    state.umask = told.umask & 0o777;
+    state.files.set_umask(told.umask);
     state.files.set_next_id(told.next_id);
     for signal in signals_of(told.ignored & !rules::UNBLOCKABLE) {
         let action = Action {

@@ -40,7 +40,7 @@ pub fn mq_open(f: &mut Frame) -> Result<u64> {
     let name = name(f.arg(0))?;
     process().state().files.check_room()?;
     make_room()?;
-    let mode = mode & !u64::from(process().state().umask);
+    let mode = mode & !u64::from(process().state().files.umask());
     let wished = flags & (o::ACCMODE | o::CREAT | o::EXCL | o::NONBLOCK);
     let words = [ipc::MQ_OPEN, wished, mode, most, size];
     let request = Request::new(&words).out(name.as_bytes()).brings(1);

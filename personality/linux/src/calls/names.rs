@@ -24,7 +24,7 @@ fn one(dirfd: i32, name: u64, words: &[u64]) -> Result<u64> {
 }
 
 fn with_umask(mode: u64) -> u64 {
-    mode & !(process().state().umask as u64)
+    mode & !(process().state().files.umask() as u64)
 }
 
 pub fn mkdir(f: &mut Frame) -> Result<u64> {

@@ -172,7 +172,7 @@ pub fn memory_file(sealable: bool) -> Result<Arc<OpenFile>> {
     let flags = o::TMPFILE | o::RDWR | if sealable { fs::SEALABLE } else { 0 };
     let open = |name: &[u8]| open_file(AT_FDCWD, name, flags, MODE);
     let file = open(b"/run/shm").or_else(|_| unnamed_file(MODE))?;
-    if process().state().umask & MODE as u32 != 0 {
+    if process().state().files.umask() & MODE as u32 != 0 {
         Request::new(&[fs::CHMOD, MODE, 0]).call(file.slot())?;
     }
     Ok(file)
@@ -258,7 +258,7 @@ fn open_again(
         true => return Err(0),
         false => state.spares.take(start.home),
     };
-    let mode = mode & 0o7777 & !(state.umask as u64);
+    let mode = mode & 0o7777 & !(state.files.umask() as u64);
     drop(state);
     let [slot, generation] = spare.as_ref().map_or([0; 2], Spare::named);
     let sent = flags & !o::CLOEXEC;
@@ -295,7 +295,7 @@ fn open_again(
 /// Make room in the portal table for what may come.
 fn room_and_umask() -> Result<u32> {
     let state = process().state();
-    let umask = state.umask;
+    let umask = state.files.umask();
     if state.wants_growth(PORTALS) {
         drop(state);
         make_room()?;
@@ -322,9 +322,11 @@ pub fn open_rooted(directory: &OpenFile) -> Result<Arc<OpenFile>> {
 }
 
 pub fn umask(f: &mut Frame) -> Result<u64> {
-    let new = f.arg(0) as u32 & 0o777;
-    let old = core::mem::replace(&mut process().state().umask, new);
-    Ok(old as u64)
+    let process = process();
+    let mut state = process.state();
+    let old = state.files.umask();
+    state.files.set_umask(f.arg(0) as u32);
+    Ok(old.into())
 }
 
 pub fn chdir(f: &mut Frame) -> Result<u64> {

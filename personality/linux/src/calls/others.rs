@@ -8,15 +8,20 @@ use super::sockets::Passing;
 use super::status::stat_handle;
 use super::{descriptors, io, open, pidfds};
 use crate::descriptors::{event_kind, OpenFile};
-use crate::errno::{Result, EACCES, EBADF, EINVAL, ENOENT, EPERM, ESRCH};
+use crate::errno::{Result, EACCES, EBADF, EINVAL, ENOENT, ENOMEM, EPERM, ESRCH};
 use crate::machine::area::{process, Frame};
 use crate::machine::request::Request;
 use crate::path::make_room;
 use crate::text::{parse_number, Line};
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use cairn_abi::layout::linux_slot;
+use cairn_idl::event::{self, Told};
 use cairn_idl::fs::{self, o};
 use cairn_idl::proc;
+
+/// SEEK_CUR
+const CURRENT: u64 = 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Which {
@@ -58,7 +63,7 @@ pub fn behind(link: &[u8]) -> Result<(Arc<OpenFile>, &[u8])> {
     })?;
     let file = Arc::new(file);
     match which {
-        Which::Told(_) => Ok((told(&file, close_on_exec)?, rest)),
+        Which::Told(_) => Ok((told(&file, close_on_exec, pid)?, rest)),
         _ => Ok((file, rest)),
     }
 }
@@ -72,8 +77,7 @@ pub fn get(pid: u64, life: u64, which: u64) -> Result<(OpenFile, bool)> {
 }
 
 /// A file with what `/proc/PID/fdinfo/N` says.
-fn told(file: &Arc<OpenFile>, close_on_exec: bool) -> Result<Arc<OpenFile>> {
-    const CURRENT: u64 = 1;
+fn told(file: &Arc<OpenFile>, close_on_exec: bool, pid: u64) -> Result<Arc<OpenFile>> {
     let position = Request::new(&[fs::SEEK, 0, CURRENT]).call(file.slot());
     let position = position.map_or(0, |words| words[0]);
     let flags = match file.path_only {
@@ -98,10 +102,83 @@ fn told(file: &Arc<OpenFile>, close_on_exec: bool) -> Result<Arc<OpenFile>> {
         text.text("Pid:\t").signed(number).text("\nNSpid:\t");
         text.signed(number).text("\n");
     }
+    let mut text = text.bytes().to_vec();
+    if file.is(event_kind::TIMER) {
+        tell_timer(file, &mut text)?;
+    } else if file.is(event_kind::SIGNALS) {
+        let words = Request::new(&[event::SIGNALS_MASK, 0, 0]).call(file.slot())?;
+        let mut line = Line::new();
+        line.text("sigmask:\t")
+            .padded_hex(words[1], 16, b'0')
+            .text("\n");
+        text.extend_from_slice(line.bytes());
+    } else if file.is(event_kind::SET) {
+        tell_interests(file, pid, &mut text)?;
+    }
     let made = open::unnamed_file(0o400)?;
-    let write = Request::new(&[fs::WRITE, 0, 0]).out(text.bytes());
-    write.call(made.slot())?;
+    let mut at = 0;
+    while at < text.len() {
+        let write = Request::new(&[fs::WRITE, at as u64, 0]).out(&text[at..]);
+        match write.call(made.slot())?[0] {
+            0 => return Err(EINVAL),
+            count => at += count as usize,
+        }
+    }
     Ok(made)
+}
+
+/// The lines of a timer.
+fn tell_timer(file: &OpenFile, text: &mut Vec<u8>) -> Result<()> {
+    const SECOND: u64 = 1_000_000_000;
+    let words = Request::new(&[event::TIMER_GET]).call(file.slot())?;
+    let [_, left, interval, clock, how, ticks, ..] = words;
+    let mut line = Line::new();
+    line.text("clockid: ").number(clock);
+    line.text("\nticks: ").number(ticks);
+    line.text("\nsettime flags: 0").number(how & 3);
+    for (name, time) in [("\nit_value: (", left), ("\nit_interval: (", interval)] {
+        line.text(name).number(time / SECOND);
+        line.text(", ").number(time % SECOND).text(")");
+    }
+    line.text("\n");
+    text.extend_from_slice(line.bytes());
+    Ok(())
+}
+
+/// A line for each interest of a set: of whose file, which is told where the process still has it at that descriptor.
+fn tell_interests(file: &OpenFile, pid: u64, text: &mut Vec<u8>) -> Result<()> {
+    let mut first = 0;
+    loop {
+        let mut bytes = [0; 32 * Told::BYTES];
+        let asked = Request::new(&[event::INTERESTS, first]).input(&mut bytes);
+        let words = asked.call(file.slot())?;
+        let count = (words[0] as usize).min(32);
+        for told in bytes.as_chunks().0.iter().take(count) {
+            let told = Told::from_bytes(told);
+            let watched = get(pid, 0, told.descriptor.into()).ok();
+            let stat = watched.and_then(|(watched, _)| {
+                let position = Request::new(&[fs::SEEK, 0, CURRENT]).call(watched.slot());
+                let position = position.map_or(0, |words| words[0]);
+                Some((position, stat_handle(&watched).ok()?))
+            });
+            let (position, ino, dev) =
+                stat.map_or((0, 0, 0), |(position, stat)| (position, stat.ino, stat.dev));
+            let mut line = Line::new();
+            line.text("tfd: ").padded(told.descriptor.into(), 8);
+            line.text(" events: ")
+                .padded_hex(told.events.into(), 8, b' ');
+            line.text(" data: ").padded_hex(told.data, 16, b' ');
+            line.text("  pos:").number(position);
+            line.text(" ino:").padded_hex(ino, 1, b'0');
+            line.text(" sdev:").padded_hex(dev, 1, b'0').text("\n");
+            text.try_reserve(line.bytes().len()).map_err(|_| ENOMEM)?;
+            text.extend_from_slice(line.bytes());
+        }
+        first = words[1];
+        if first == 0 || count == 0 {
+            return Ok(());
+        }
+    }
 }
 
 pub fn pidfd_getfd(f: &mut Frame) -> Result<u64> {

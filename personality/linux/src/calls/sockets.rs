@@ -262,7 +262,7 @@ fn bind_path(file: &OpenFile, path: &[u8]) -> Result<[u64; 8]> {
         other => other?,
     };
     let address = Passing(words[7] as u32);
-    let umask = u64::from(process().state().umask);
+    let umask = u64::from(process().state().files.umask());
     // Its own permissions, which fchmod(2) may have made fewer.
     let own = super::status::stat_handle(file)?.mode;
     let mode = u64::from(s::IFSOCK | own & 0o7777) & !umask;

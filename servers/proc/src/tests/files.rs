@@ -31,6 +31,28 @@ fn files_of(w: &mut World, pid: u64, first: u64) -> (i64, u64, Vec<u8>) {
 }
 
 #[test]
+fn the_mask_of_modes_and_the_cores_are_told() {
+    let mut w = World::new();
+    let a = w.fork(1);
+    list(&mut w, 0, &[], 0);
+    w.m.system.memory[1].1 = words(&[LIST, 0, 0o27 << 32]);
+    let [thread, ..] = w.call(a, &[THREAD_CREATE, 1]).words();
+    for tid in [a, thread, 0] {
+        let told = w.component(role::INSPECT, b"", &[KEPT_OF, a, tid]);
+        assert_eq!(told.words()[..3], [0, 0o27, 0b101]);
+    }
+    // What a process says is a mask all the same.
+    w.m.system.memory[1].1 = words(&[LIST, 0, u64::MAX]);
+    let told = w.component(role::INSPECT, b"", &[KEPT_OF, a, a]);
+    assert_eq!(told.words()[1], 0o777);
+    for pid in [0, 9999] {
+        let told = w.component(role::INSPECT, b"", &[KEPT_OF, pid, a]);
+        assert_eq!(told.result(), -ESRCH);
+    }
+    check(&w);
+}
+
+#[test]
 fn a_descriptor_is_for_who_may_look_into_its_process() {
     let mut w = World::new();
     let (a, b) = (w.fork(1), w.fork(1));

@@ -322,6 +322,37 @@ fn oom_adjust(w: &mut World, pid: u64) -> i32 {
     Status::from_bytes(w.m.system.input.first_chunk().unwrap()).oom_adjust
 }
 
+fn status_of(w: &mut World, pid: u64) -> Status {
+    w.room = 4096;
+    w.component(role::INSPECT, b"", &[STATUS, pid, 0]);
+    Status::from_bytes(w.m.system.input.first_chunk().unwrap())
+}
+
+#[test]
+fn which_memory_a_core_file_has_is_inherited() {
+    let mut w = World::new();
+    let a = w.fork(1);
+    let set = |w: &mut World, pid: u64, filter: u64| {
+        let domain = u64::from(w.domain(a).id);
+        let words = [SET_CORE_FILTER, domain, pid, filter];
+        w.component(role::SPACES, b"", &words).result()
+    };
+    assert_eq!(status_of(&mut w, a).core_filter, CORE_FILTER);
+    assert_eq!(set(&mut w, a, 0xffff_ffff), 0);
+    assert_eq!(status_of(&mut w, a).core_filter, CORE_FILTER_ALL);
+    assert_eq!(set(&mut w, a, 5), 0);
+    let child = w.fork(a);
+    assert_eq!(w.call_with(child, b"/su", &[EXEC, 3]).result(), 0);
+    assert_eq!(status_of(&mut w, child).core_filter, 5);
+    assert_eq!(set(&mut w, child, 6), 0);
+    assert_eq!(status_of(&mut w, a).core_filter, 5);
+    w.room = 4096;
+    assert_eq!(w.call(child, &[CORE]).words()[..2], [0, 6]);
+    w.exit(child, 0);
+    assert_eq!(set(&mut w, child, 1), -ESRCH);
+    assert_eq!(set(&mut w, 9999, 1), -ESRCH);
+}
+
 #[test]
 fn who_ends_for_memory_is_said_by_who_may() {
     let mut w = World::new();

@@ -943,6 +943,51 @@ fn parts_of_callers_are_made_present() {
     w.audit();
 }
 
+/// The words of [`vm::Usage`].
+fn usage(w: &mut World, of: Id, first: u64, end: u64) -> [u64; 10] {
+    w.vm.nucleus.input = vec![9; vm::Usage::BYTES];
+    assert_eq!(w.call(of, &[vm::USAGE, 0, first * PAGE, end * PAGE]), 0);
+    let bytes = w.vm.nucleus.input.as_chunks::<8>().0;
+    core::array::from_fn(|at| u64::from_le_bytes(bytes[at]))
+}
+
+#[test]
+fn usage_tells_who_shows_the_pages_of_a_range() {
+    let mut w = World::new(40_000);
+    let a = w.create();
+    w.map(a, P, 100);
+    for page in [P, P + 63, P + 64, P + 99] {
+        w.write(a, page, 1).unwrap();
+    }
+    let whole = 4 * 4096;
+    assert_eq!(
+        usage(&mut w, a, P, P + 100),
+        [0, 0, 4, 0, 0, 4, whole, whole, whole, 0]
+    );
+    // Three are shared with the child, which has written one.
+    let b = w.fork(a).unwrap();
+    w.write(b, P, 2).unwrap();
+    let share = 2 * 4096 / 2 + 2 * 4096;
+    let told = usage(&mut w, b, P, P + 65);
+    assert_eq!(told[1] + told[2], 1);
+    assert_eq!(told[3] + told[4], 2);
+    assert_eq!(told[6], 4096 + 4096);
+    let told = usage(&mut w, b, 0, u64::MAX / PAGE);
+    assert_eq!((told[2], told[4], told[5]), (1, 3, 4));
+    assert_eq!(told[6], share - 4096 / 2);
+    // Much memory is told of in parts.
+    w.map(a, P + 0x10_0000, 20_000);
+    for chunk in 0..300 {
+        w.write(a, P + 0x10_0000 + 64 * chunk, 1).unwrap();
+    }
+    let told = usage(&mut w, a, P + 0x10_0000, P + 0x10_0000 + 20_000);
+    assert_eq!((told[0] / PAGE - P - 0x10_0000) / 64, 256);
+    assert_eq!(told[2], 256);
+    let told = usage(&mut w, a, told[0] / PAGE, P + 0x10_0000 + 20_000);
+    assert_eq!((told[0], told[2]), (0, 44));
+    assert_eq!(w.call(a, &[vm::USAGE, 4711, 0, PAGE]), -EPERM);
+}
+
 #[test]
 fn residency_and_statistics_are_told() {
     let mut w = World::new(1024);

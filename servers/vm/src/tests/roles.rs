@@ -36,6 +36,7 @@ fn who_inspects_changes_nothing_and_who_brings_devices_nothing_else() {
     let inspect = [
         vec![vm::SPACE_STAT, 0, id],
         vec![vm::MAPS, id, 0],
+        vec![vm::USAGE, id, 0, u64::MAX],
         vec![vm::DROP_CACHES],
     ];
     let refused = |w: &mut World, badge: u64, words: &[u64]| {
