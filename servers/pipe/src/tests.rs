@@ -366,7 +366,10 @@ fn what_was_told_last_is_true() {
             b.close(w);
         }
         believed.retain(|_, ready| ready.is_some());
-        let believed: Vec<_> = believed.into_iter().map(|(i, ready)| (i, ready.unwrap())).collect();
+        let believed: Vec<_> = believed
+            .into_iter()
+            .map(|(i, ready)| (i, ready.unwrap()))
+            .collect();
         assert!(!believed.is_empty());
         assert_eq!(believed, open.into_iter().collect::<Vec<_>>());
     }
