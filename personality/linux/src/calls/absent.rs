@@ -4,7 +4,8 @@
 use super::io::file;
 use super::status::stat_handle;
 use crate::errno::{
-    Result, EBADF, EINTR, EINVAL, EISDIR, ENODEV, ENOENT, ENOEXEC, ENOSYS, ENOTBLK, EPERM, ESRCH,
+    Result, EBADF, EINTR, EINVAL, EISDIR, ENODEV, ENOENT, ENOEXEC, ENOMEM, ENOSYS, ENOTBLK, ENXIO,
+    EPERM, ESRCH,
 };
 use crate::machine::area::{process, Frame};
 use crate::machine::user::{self, UserString};
@@ -48,6 +49,7 @@ pub fn swapon(f: &mut Frame) -> Result<u64> {
     match type_of(f.arg(0))? {
         s::IFDIR => Err(EISDIR),
         s::IFREG | s::IFBLK => Err(ENOSYS),
+        s::IFSOCK => Err(ENXIO),
         _ => Err(EINVAL),
     }
 }
@@ -57,6 +59,7 @@ pub fn swapoff(f: &mut Frame) -> Result<u64> {
     needs(SYS_ADMIN)?;
     match type_of(f.arg(0))? {
         s::IFDIR => Err(EISDIR),
+        s::IFSOCK => Err(ENXIO),
         _ => Err(EINVAL),
     }
 }
@@ -92,9 +95,13 @@ pub fn quotactl_fd(f: &mut Frame) -> Result<u64> {
 /// init_module: no driver is a module.
 pub fn init_module(f: &mut Frame) -> Result<u64> {
     const LEAST: u64 = 64;
+    /// No machine has so much memory.
+    const MOST: u64 = 1 << 46;
     needs(SYS_MODULE)?;
-    if f.arg(1) < LEAST {
-        return Err(ENOEXEC);
+    match f.arg(1) {
+        ..LEAST => return Err(ENOEXEC),
+        MOST.. => return Err(ENOMEM),
+        _ => {}
     }
     user::read::<u64>(f.arg(0))?;
     Err(ENOSYS)
@@ -172,6 +179,7 @@ pub fn process_madvise(f: &mut Frame) -> Result<u64> {
     if f.arg(4) & 0xffff_ffff != 0 {
         return Err(EINVAL);
     }
+    super::io::vector(f.arg(1), f.arg(2))?;
     file(f.arg(0))?;
     needs(SYS_NICE)?;
     Err(ENOSYS)

@@ -3,7 +3,7 @@
 use super::io::file;
 use super::open::{descriptor, open_file};
 use crate::descriptors::OpenFile;
-use crate::errno::{Result, EINVAL, EISDIR, ENOENT, EOPNOTSUPP, EOVERFLOW, EPERM, ESTALE};
+use crate::errno::{Result, EBADF, EINVAL, EISDIR, ENOENT, EOPNOTSUPP, EOVERFLOW, EPERM, ESTALE};
 use crate::machine::area::{process, Frame};
 use crate::machine::request::Request;
 use crate::machine::user::{self, UserString};
@@ -89,10 +89,6 @@ pub fn open_by_handle_at(f: &mut Frame) -> Result<u64> {
     if !process().is_capable(DAC_READ_SEARCH) {
         return Err(EPERM);
     }
-    let place = match mount {
-        AT_FDCWD => self::place(mount)?,
-        mount => file(mount as u32 as u64)?,
-    };
     let [length, kind] = user::read::<Head>(handle)?;
     if length == 0 || length > MOST {
         return Err(EINVAL);
@@ -100,6 +96,13 @@ pub fn open_by_handle_at(f: &mut Frame) -> Result<u64> {
     let mut bytes = [0; MOST as usize];
     let bytes = &mut bytes[..length as usize];
     user::read_bytes(handle + HEAD, bytes)?;
+    let place = match mount {
+        AT_FDCWD => self::place(mount)?,
+        mount => file(mount as u32 as u64)?,
+    };
+    if mount != AT_FDCWD && place.path_only {
+        return Err(EBADF);
+    }
     if kind != TYPE || bytes.len() > HANDLE_MAX || place.object.is_some() {
         return Err(ESTALE);
     }

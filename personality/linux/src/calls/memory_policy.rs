@@ -1,6 +1,6 @@
 //! Memory policies of a machine with one node: they are kept as Linux keeps them, and all of them mean node 0.
 
-use crate::errno::{Result, E2BIG, EFAULT, EINVAL, ENODEV, EPERM, ESRCH};
+use crate::errno::{Result, EFAULT, EINVAL, ENODEV, ENOENT, EOPNOTSUPP, EPERM, ESRCH};
 use crate::machine::area::{process, Frame};
 use crate::machine::user;
 use crate::memory;
@@ -70,6 +70,23 @@ impl Policies {
         }
     }
 
+    /// Only some policies prefer one of their nodes.
+    fn may_have_home(&self, start: u64, end: u64) -> Result<u64> {
+        const BIND: u32 = 2;
+        let before = self.ranges.range(..start).next_back();
+        let before = before.filter(|(_, (last, _))| *last > start);
+        let mut modes = before
+            .into_iter()
+            .chain(self.ranges.range(start..end))
+            .map(|(_, (_, policy))| policy.mode & 0xff)
+            .peekable();
+        modes.peek().ok_or(ENOENT)?;
+        match modes.all(|mode| mode == BIND || mode == PREFERRED_MANY) {
+            true => Ok(0),
+            false => Err(EOPNOTSUPP),
+        }
+    }
+
     fn at(&self, address: u64) -> Option<Policy> {
         let (_, (end, policy)) = self.ranges.range(..=address).next_back()?;
         (address < *end).then_some(*policy)
@@ -80,7 +97,7 @@ impl Policies {
 fn nodes(address: u64, most: u64) -> Result<(bool, bool)> {
     const BITS: u64 = PAGE * 8;
     let bits = most.wrapping_sub(1);
-    if bits == 0 || address == 0 || most == 0 {
+    if bits == 0 || address == 0 {
         return Ok((false, false));
     }
     if bits > BITS {
@@ -191,17 +208,17 @@ pub fn get_mempolicy(f: &mut Frame) -> Result<u64> {
     Ok(0)
 }
 
-/// A range of pages, which all have to be mapped.
-fn mapped(start: u64, length: u64) -> Result<(u64, u64)> {
+/// A range of pages; its length is rounded up, as Linux does it (so the greatest one is none).
+fn pages(start: u64, length: u64) -> Result<(u64, u64)> {
     if !start.is_multiple_of(PAGE) {
         return Err(EINVAL);
     }
-    let length = length.checked_next_multiple_of(PAGE).ok_or(EINVAL)?;
-    let end = start.checked_add(length).ok_or(EINVAL)?;
-    if length != 0 {
-        memory::advise(start, length, 0).map_err(|_| EFAULT)?;
+    let length = length.wrapping_add(PAGE - 1) & !(PAGE - 1);
+    let end = start.wrapping_add(length);
+    match end < start {
+        true => Err(EINVAL),
+        false => Ok((start, end)),
     }
-    Ok((start, end))
 }
 
 pub fn mbind(f: &mut Frame) -> Result<u64> {
@@ -210,22 +227,28 @@ pub fn mbind(f: &mut Frame) -> Result<u64> {
     const MOVE_ALL: u64 = 4;
     let flags = f.arg(5) & 0xffff_ffff;
     let mode = f.arg(2);
-    if mode as u32 & !(STATIC_NODES | RELATIVE_NODES | BALANCING) > PREFERRED_MANY
-        || flags & !(STRICT | MOVE | MOVE_ALL) != 0
-        || !f.arg(0).is_multiple_of(PAGE)
-    {
+    if mode as u32 & !(STATIC_NODES | RELATIVE_NODES | BALANCING) > PREFERRED_MANY {
         return Err(EINVAL);
     }
-    let masks = nodes(f.arg(3), f.arg(4));
+    nodes(f.arg(3), f.arg(4))?;
+    if flags & !(STRICT | MOVE | MOVE_ALL) != 0 {
+        return Err(EINVAL);
+    }
     if flags & MOVE_ALL != 0 && !process().is_capable(SYS_NICE) {
         return Err(EPERM);
     }
-    masks?;
-    let new = policy(mode, f.arg(3), f.arg(4))?;
-    let (start, end) = mapped(f.arg(0), f.arg(1))?;
-    if start != end {
-        process().state().policies.set(start, end, new);
+    let (start, end) = pages(f.arg(0), f.arg(1))?;
+    if start == end {
+        return Ok(0);
     }
+    let new = policy(mode, f.arg(3), f.arg(4))?;
+    // All has to be mapped, or for the ordinary policy something.
+    let mapped = |length| memory::advise(start, length, 0).map_err(|_| EFAULT);
+    match new == Policy::default() {
+        true => mapped(end - start).or_else(|_| mapped(PAGE))?,
+        false => mapped(end - start)?,
+    };
+    process().state().policies.set(start, end, new);
     Ok(0)
 }
 
@@ -233,14 +256,22 @@ pub fn set_mempolicy_home_node(f: &mut Frame) -> Result<u64> {
     if !f.arg(0).is_multiple_of(PAGE) || f.arg(3) != 0 || f.arg(2) != 0 {
         return Err(EINVAL);
     }
-    Ok(0)
+    let (start, end) = pages(f.arg(0), f.arg(1))?;
+    match start == end {
+        true => Ok(0),
+        false => process().state().policies.may_have_home(start, end),
+    }
 }
 
-/// Is there such a process, and may the caller do this with it?
+/// Is there such a process, and may the caller look into it?
 fn reachable(pid: u64) -> Result<()> {
-    match pid as u32 {
-        0 => Ok(()),
-        _ => super::scheduling::exists(pid).map_err(|_| ESRCH),
+    if pid as u32 == 0 {
+        return Ok(());
+    }
+    super::scheduling::exists(pid).map_err(|_| ESRCH)?;
+    match super::others::get(pid, 0, cairn_idl::proc::FILE_CWD) {
+        Err(EPERM) => Err(EPERM),
+        _ => Ok(()),
     }
 }
 
@@ -250,8 +281,8 @@ pub fn migrate_pages(f: &mut Frame) -> Result<u64> {
     let (first, others) = nodes(f.arg(3), f.arg(1))?;
     reachable(f.arg(0) & 0xffff_ffff)?;
     match (first, others) {
-        (true, false) => Ok(0),
         (_, true) if !process().is_capable(SYS_NICE) => Err(EPERM),
+        (true, _) => Ok(0),
         _ => Err(EINVAL),
     }
 }
@@ -260,8 +291,6 @@ pub fn migrate_pages(f: &mut Frame) -> Result<u64> {
 pub fn move_pages(f: &mut Frame) -> Result<u64> {
     const MOVE: u64 = 2;
     const MOVE_ALL: u64 = 4;
-    /// As many as are looked at.
-    const MOST: u64 = 1 << 28;
     let [pid, count, pages, wanted, status, flags] = core::array::from_fn(|i| f.arg(i));
     let flags = flags & 0xffff_ffff;
     if flags & !(MOVE | MOVE_ALL) != 0 {
@@ -272,9 +301,6 @@ pub fn move_pages(f: &mut Frame) -> Result<u64> {
     }
     let pid = pid & 0xffff_ffff;
     reachable(pid)?;
-    if count > MOST {
-        return Err(E2BIG);
-    }
     let own = pid == 0 || pid == process().pid() as u64;
     for at in 0..count {
         let page: u64 = user::read(pages.wrapping_add(8 * at))?;
