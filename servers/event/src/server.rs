@@ -73,6 +73,9 @@ const ABSOLUTE: u64 = 1;
 const CANCELS: u64 = 2;
 /// Most bytes that one INTERESTS tells.
 const TOLD_MOST: usize = 4096;
+/// Timers that expire when their time comes, and in a piece of what is left.
+const AT_ONCE: usize = 4;
+const AT_A_TIME: usize = 64;
 /// ns that a clock may have been slewed by.
 const SAME: u64 = 100_000;
 
@@ -85,6 +88,8 @@ pub struct Events {
     pub signallers: Signallers,
     timers: Vec<Timer>,
     free_timers: Vec<u32>,
+    /// The background is at timers whose time has come.
+    is_late: bool,
     /// Timers that have not expired, by their time.
     coming: Coming,
     signals: Vec<Signals>,
@@ -338,7 +343,26 @@ impl Events {
     }
 
     fn next_alarm(&self, cx: &mut Context) {
-        cx.wake_at(self.coming.first().map(|(at, _)| at));
+        let first = self.coming.first().filter(|_| !self.is_late);
+        cx.wake_at(first.map(|(at, _)| at));
+    }
+
+    /// Some timers whose time has come. Are there more?
+    fn some_expire(&mut self, cx: &mut Context, most: usize) -> bool {
+        let now = cx.transport.monotonic();
+        for left in (0..=most).rev() {
+            match self.coming.first() {
+                Some((at, index)) if at <= now => {
+                    if left == 0 {
+                        return true;
+                    }
+                    self.coming.set(index, 0);
+                    cx.wake(key(Node::Timer(index)));
+                }
+                _ => break,
+            }
+        }
+        false
     }
 
     fn set_timer<'a>(&mut self, cx: &mut Context, index: u32) -> Answer<Reply<'a>> {
@@ -512,17 +536,22 @@ impl Server for Events {
         fail(EINVAL)
     }
 
-    /// Timers whose time has come.
+    /// Timers whose time has come. (This goes before all programs, so if there are many the rest does not.)
     fn tick(&mut self, cx: &mut Context) {
-        let now = cx.transport.monotonic();
-        while let Some((_, index)) = self.coming.first().filter(|(at, _)| *at <= now) {
-            self.coming.set(index, 0);
-            cx.wake(key(Node::Timer(index)));
+        let mut more = self.some_expire(cx, AT_ONCE);
+        while more && !cx.begin_background() {
+            more = self.some_expire(cx, AT_A_TIME);
         }
+        self.is_late = more;
         self.next_alarm(cx);
     }
 
     fn background(&mut self, cx: &mut Context) -> bool {
+        if self.is_late {
+            self.is_late = self.some_expire(cx, AT_A_TIME);
+            self.next_alarm(cx);
+            return true;
+        }
         !self.sets.some_go(cx)
     }
 

@@ -503,6 +503,56 @@ fn what_is_kept_is_charged_by_size() {
 }
 
 #[test]
+fn many_timers_expire_in_pieces() {
+    let mut b = bench();
+    b.fake.time = 1000;
+    let timers: Vec<u64> = (0..500)
+        .map(|_| make(&mut b, &[event::TIMER, 0, 1]))
+        .collect();
+    let set = |b: &mut Bench<Events>, timer: u64, value: u64| {
+        assert_eq!(b.result(timer, &[event::TIMER_SET, value, 0, 0], b""), 0);
+        b.send(timer, &[fs::READ, fs::POSITION], b"", 8)
+    };
+    let readers: Vec<_> = timers
+        .iter()
+        .map(|timer| set(&mut b, *timer, 500))
+        .collect();
+    assert_eq!(b.deadline(), Some(1500));
+    let mut left = readers;
+    let mut answered = |b: &mut Bench<Events>| {
+        let before = left.len();
+        left.retain(|reader| b.answer(*reader).is_none());
+        before - left.len()
+    };
+    b.fake.time = 2000;
+    b.time_out();
+    assert_eq!((answered(&mut b), b.deadline()), (4, None));
+    // One that is set meanwhile does not bring the alarm back.
+    let again = make(&mut b, &[event::TIMER, 0, 1]);
+    let reader = set(&mut b, again, 100);
+    assert_eq!(b.deadline(), None);
+    assert!(b.background());
+    assert_eq!(answered(&mut b), 64);
+    while b.background() {
+        assert!(answered(&mut b) <= 64);
+    }
+    assert_eq!((answered(&mut b), b.answer(reader)), (0, None));
+    assert_eq!(b.deadline(), Some(2100));
+    b.fake.time = 2100;
+    b.time_out();
+    assert!(b.answer(reader).is_some());
+    // Without a thread for the rest nothing is left.
+    b.fake.no_background = true;
+    let readers: Vec<_> = timers
+        .iter()
+        .map(|timer| set(&mut b, *timer, 500))
+        .collect();
+    b.fake.time = 3000;
+    b.time_out();
+    assert!(readers.iter().all(|reader| b.answer(*reader).is_some()));
+}
+
+#[test]
 fn times_of_the_real_clock_follow_it() {
     const HOUR: u64 = 3600 * 1_000_000_000;
     let mut b = bench();
