@@ -120,6 +120,21 @@ pub(crate) fn leave<K: Hash + Eq>(
     }
 }
 
+/// A datagram for several sockets, of which some have it.
+pub struct Spread {
+    arrived: Arrived,
+    payload: Payload,
+    from: Endpoint,
+    port: u16,
+    /// Where it goes on: which of the addresses that sockets can have, and which of the sockets.
+    kind: usize,
+    at: usize,
+}
+
+/// Sockets that are looked at in one step, and datagrams of which others wait for a copy. What is more is lost for those.
+const COPIES: usize = 64;
+const SPREADS_MOST: usize = 16;
+
 impl Net {
     /// Who shall have a datagram.
     fn datagram_socket(&self, ends: &Ends) -> Option<u32> {
@@ -185,11 +200,8 @@ impl Net {
             start: payload.start + HEADER,
             end: payload.start + length,
         };
-        if arrived.several && header.destination.is_multicast() {
-            return self.group_datagram(cx, &ends, &arrived, payload);
-        }
         if arrived.several {
-            return self.spread_datagram(cx, &ends, &arrived, payload);
+            return self.spread(cx, &ends, arrived, payload);
         }
         let Some(index) = self.datagram_socket(&ends) else {
             if !arrived.several {
@@ -206,31 +218,68 @@ impl Net {
         );
     }
 
-    /// A broadcast is for all that have its port and do not talk to somebody else.
-    fn spread_datagram(
-        &mut self,
-        cx: &mut Context,
-        ends: &Ends,
-        arrived: &Arrived,
-        payload: Payload,
-    ) {
-        let from = Endpoint::new(arrived.header.source, ends.remote_port);
-        let address = Address(ends.local);
-        for place in [address, address.wildcard(), Address::ANY] {
-            let place = (protocol::UDP, Endpoint::new(place, ends.local_port));
-            let nth = |net: &Net, at| net.datagrams.get(&place)?.get(at).copied();
-            let mut at = 0;
-            while let Some(index) = nth(self, at) {
-                at += 1;
-                let wanted = self.sockets.get(index).is_some_and(|it| {
-                    let theirs = it.remote.is_none_or(|remote| remote == from);
-                    theirs && (it.is_v4() || it.is_dual())
-                });
-                if let (true, Some(copy)) = (wanted, arrived.copy()) {
-                    self.queue_datagram(cx, index, from, copy, payload);
+    /// What came to a group or to everybody, for each socket that has its port and wants it. Those of many sockets get it by and by.
+    #[cold]
+    #[inline(never)]
+    fn spread(&mut self, cx: &mut Context, ends: &Ends, arrived: Arrived, payload: Payload) {
+        let mut spread = Spread {
+            from: Endpoint::new(arrived.header.source, ends.remote_port),
+            port: ends.local_port,
+            arrived,
+            payload,
+            kind: 0,
+            at: 0,
+        };
+        while self.some_copies(cx, &mut spread) {
+            if self.spreads.len() >= SPREADS_MOST || self.spreads.try_reserve(1).is_err() {
+                return;
+            }
+            if cx.begin_background() {
+                return self.spreads.push_back(spread);
+            }
+        }
+    }
+
+    /// Copies for some sockets more. Are there others?
+    fn some_copies(&mut self, cx: &mut Context, spread: &mut Spread) -> bool {
+        let group = spread.arrived.header.destination;
+        let is_group = group.is_multicast();
+        let candidates = [group, group.wildcard(), Address::ANY];
+        let kinds = if group.is_v4() { 3 } else { 2 };
+        let mut left = COPIES;
+        while let Some(place) = candidates[..kinds].get(spread.kind) {
+            let place = (protocol::UDP, Endpoint::new(*place, spread.port));
+            let sockets = self.datagrams.get(&place);
+            let Some(&index) = sockets.and_then(|sockets| sockets.get(spread.at)) else {
+                (spread.kind, spread.at) = (spread.kind + 1, 0);
+                continue;
+            };
+            if left == 0 {
+                return true;
+            }
+            left -= 1;
+            spread.at += 1;
+            let wanted = self.sockets.get(index).is_some_and(|it| {
+                let theirs = it.remote.is_none_or(|remote| remote == spread.from);
+                theirs && (is_group || it.is_v4() || it.is_dual())
+            });
+            if wanted && (!is_group || self.hears(index, &spread.arrived)) {
+                if let Some(copy) = spread.arrived.copy() {
+                    self.queue_datagram(cx, index, spread.from, copy, spread.payload);
                 }
             }
         }
+        false
+    }
+
+    /// The oldest datagram that is for many goes to some of them. Is anything left?
+    pub(crate) fn spread_next(&mut self, cx: &mut Context) -> bool {
+        if let Some(mut spread) = self.spreads.pop_front() {
+            if self.some_copies(cx, &mut spread) {
+                self.spreads.push_front(spread);
+            }
+        }
+        !self.spreads.is_empty()
     }
 
     /// Keep it for a socket. False: there is no room.

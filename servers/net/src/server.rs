@@ -131,6 +131,7 @@ pub struct Net {
     pub(crate) paths: Paths,
     /// Connections that nobody accepted, of listeners that are gone: they are reset when nobody waits.
     pub(crate) unaccepted: Vec<(VecDeque<u32>, Options)>,
+    pub(crate) spreads: VecDeque<crate::datagram::Spread>,
     /// Those of them that are links.
     pub(crate) links: Vec<Attached>,
     pub(crate) secret: Secret,
@@ -206,6 +207,7 @@ impl Net {
             groups: Groups::new(key),
             paths: Paths::default(),
             unaccepted: Vec::new(),
+            spreads: VecDeque::new(),
             links: Vec::new(),
             secret: Secret::new(number.to_le_bytes()),
             hash_key: key(),
@@ -1274,7 +1276,7 @@ impl Server for Net {
 
     fn background(&mut self, cx: &mut Context) -> bool {
         self.begin(cx);
-        let more = self.refuse_next(cx);
+        let more = self.refuse_next(cx) | self.spread_next(cx);
         self.pump(cx);
         self.alarm(cx);
         more

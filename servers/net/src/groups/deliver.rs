@@ -1,15 +1,14 @@
 //! Datagrams to groups: by which interface they leave, who at this machine hears them as well, and which sockets get what comes.
 
-use crate::address::{Address, Endpoint};
+use crate::address::Address;
 use crate::interface::{flag, Way, LOOPBACK};
 use crate::internet::Arrived;
-use crate::packet::{protocol, Header, Packet, Payload};
+use crate::packet::{Header, Packet, Payload};
 use crate::server::{fail, Net, Sent};
 use crate::socket::Socket;
 use cairn_idl::errno::EINVAL;
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::Context;
-use cairn_tcp::secret::Ends;
 
 /// IPV6_MULTICAST_ALL, and IP_MULTICAST_ALL.
 pub(crate) const ALL_V6: u32 = 29;
@@ -172,39 +171,6 @@ impl Net {
             }
         } else if header.ttl != 0 || interface == LOOPBACK {
             self.output(cx, packet, way);
-        }
-    }
-
-    /// A datagram to a group, for each socket that has its port and wants it.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn group_datagram(
-        &mut self,
-        cx: &mut Context,
-        ends: &Ends,
-        arrived: &Arrived,
-        payload: Payload,
-    ) {
-        let (group, source) = (arrived.header.destination, arrived.header.source);
-        let from = Endpoint::new(source, ends.remote_port);
-        let candidates = [group, group.wildcard(), Address::ANY];
-        let kinds = if group.is_v4() { 3 } else { 2 };
-        for place in &candidates[..kinds] {
-            let place = (protocol::UDP, Endpoint::new(*place, ends.local_port));
-            let nth = |net: &Net, at| net.datagrams.get(&place)?.get(at).copied();
-            let mut at = 0;
-            while let Some(index) = nth(self, at) {
-                at += 1;
-                if !self.hears(index, arrived) {
-                    continue;
-                }
-                let theirs = self.sockets.get(index).and_then(|it| it.remote);
-                if theirs.is_none_or(|remote| remote == from) {
-                    if let Some(copy) = arrived.copy() {
-                        self.queue_datagram(cx, index, from, copy, payload);
-                    }
-                }
-            }
         }
     }
 

@@ -481,6 +481,56 @@ fn groups_of_ipv6() {
 }
 
 #[test]
+fn a_datagram_for_many_comes_in_pieces() {
+    let mut game = Game::new();
+    let members: Vec<u64> = (0..200).map(|_| game.socket(INET)).collect();
+    for member in &members {
+        assert_eq!(game.bind(*member, INET, 5353), 0);
+    }
+    assert_eq!(game.join(members[0], GROUP), 0);
+    let sender = game.socket(INET);
+    assert_eq!(game.set(sender, 0, 32, &OWN), 0);
+    let [low, high] = Address::v4(GROUP).words();
+    let words = [net::SEND, with::ADDRESS, low, high, 5353 | INET << 16];
+    let send = |game: &mut Game, text: &[u8]| game.call(sender, &words, text);
+    let heard = |game: &mut Game| {
+        let heard = members.iter().map(|member| game.receive(*member));
+        heard.filter(|text| text.is_ok()).count()
+    };
+    assert_eq!(send(&mut game, b"all"), 3);
+    assert_eq!(heard(&mut game), 64);
+    assert!(game.b.background());
+    assert_eq!(heard(&mut game), 64);
+    while game.b.background() {}
+    assert_eq!(heard(&mut game), 72);
+    // Of more than wait for their turn the rest is lost, and nothing else.
+    for _ in 0..40 {
+        assert_eq!(send(&mut game, b"flood"), 5);
+    }
+    while game.b.background() {}
+    let mut each = members
+        .iter()
+        .map(|member| core::iter::from_fn(|| game.receive(*member).ok()).count());
+    let all: Vec<usize> = each.by_ref().collect();
+    assert_eq!((all[0], all[199]), (40, 16));
+    // A socket that goes meanwhile does no harm.
+    assert_eq!(send(&mut game, b"all"), 3);
+    for member in &members {
+        game.b.close(*member);
+    }
+    while game.b.background() {}
+    game.b.fake.no_background = true;
+    let late: Vec<u64> = (0..200).map(|_| game.socket(INET)).collect();
+    for member in &late {
+        assert_eq!(game.bind(*member, INET, 5353), 0);
+    }
+    assert_eq!(game.join(late[0], GROUP), 0);
+    assert_eq!(send(&mut game, b"all"), 3);
+    let heard = late.iter().filter(|member| game.receive(**member).is_ok());
+    assert_eq!(heard.count(), 200);
+}
+
+#[test]
 fn each_member_has_its_copy_and_pays_for_it() {
     let mut game = Game::new();
     let members: Vec<u64> = (0..3).map(|_| game.socket(INET)).collect();
