@@ -1,7 +1,8 @@
 //! Marks: which files somebody is told about whatever happens to them ([`fs::MARK`], inotify). The event server hears of each thing before the request is answered that did it, so whoever has the answer finds it there.
 //!
 //! A mark on a directory hears of what happens in it as well, with the name. Where a file has its name the server says ([`Server::home`]); a file with several names is told of under one of them.
-//! A marked file stays until its marks have heard that it is gone. Marks whose queue is closed go when there is something to tell, or when marks have become twice as many as the last time that all were asked for.
+//! A marked file stays until its marks have heard that it is gone. Marks whose queue is closed go when there is something to tell, or when marks have become twice as many as the last time that all were asked for:
+//! then some are asked for with each new one.
 
 use crate::chains::Chains;
 use crate::context::{Context, Failure};
@@ -34,8 +35,9 @@ pub mod what {
 
 /// Fewer are not worth asking for.
 const FEW: usize = 64;
-/// How many MARKS asks for at a time.
+/// How many MARKS asks for at a time, and how often that is done for a new mark.
 const ASKED: usize = 6;
+const ASKS: usize = 8;
 
 struct Mark<N> {
     node: N,
@@ -56,8 +58,9 @@ pub(crate) struct Notices<N> {
     /// Of these, those on directories, and those that want to hear of reads.
     directories: usize,
     reads: usize,
-    /// Ask which are there when there are so many.
+    /// Ask which are there when there are so many, from this one on.
     many: usize,
+    asked: u32,
     cookie: u32,
     /// What the request in progress has read.
     pub read: Option<N>,
@@ -70,7 +73,8 @@ impl<N> Default for Notices<N> {
             by_inode: Chains::default(),
             directories: 0,
             reads: 0,
-            many: 0,
+            many: FEW,
+            asked: 0,
             cookie: 0,
             read: None,
         }
@@ -154,12 +158,20 @@ impl<S: Server> Core<S> {
             permission::check(cx, &access, permission::READ)?;
         }
         let inode = server.meta(node)?.ino;
-        if self.notices.marks.len() >= self.notices.many.max(FEW) {
-            self.sweep(server, cx, None);
-            self.notices.many = 2 * self.notices.marks.len();
+        if self.notices.marks.len() >= self.notices.many {
+            // Until all were asked for.
+            self.notices.many = 0;
+            let all = (0..ASKS).any(|_| {
+                let next = self.notices.asked;
+                self.notices.asked = self.sweep(server, cx, next).map_or(0, |last| last + 1);
+                self.notices.asked == 0
+            });
+            if all {
+                self.notices.many = (2 * self.notices.marks.len()).max(FEW);
+            }
         }
         // One that this takes the place of, among others.
-        self.sweep(server, cx, Some(inode));
+        self.sweep_file(server, cx, inode);
         let payer = cx.payer();
         cx.charge(payer, Notices::<S::Node>::COST)?;
         let watcher = cx.request.sender;
@@ -195,44 +207,41 @@ impl<S: Server> Core<S> {
         Ok(Reply::result(answer & i64::from(u32::MAX)))
     }
 
-    /// Drop the marks whose queues are gone: all, or the first few of one file.
+    /// Drop those of the next few marks whose queues are gone: the last of them.
     #[cold]
-    fn sweep(&mut self, server: &mut S, cx: &mut Context, of: Option<u64>) {
-        let mut next = 0;
-        let mut of_file = of.and_then(|inode| self.notices.by_inode.first(inode));
-        loop {
-            let mut words = [event::MARKS, 0, 0, 0, 0, 0, 0, 0];
-            let mut asked = [0; ASKED];
-            let mut count = 0;
-            while count < ASKED {
-                let at = match of {
-                    Some(_) => {
-                        let at = of_file;
-                        of_file = at.and_then(|at| self.notices.by_inode.next(at));
-                        at
-                    }
-                    None => {
-                        let at = self.notices.marks.next_from(next);
-                        next = at.map_or(next, |at| at + 1);
-                        at
-                    }
-                };
-                let Some(at) = at else { break };
-                asked[count] = at;
-                words[1 + count] = self.notices.marks.get(at).map_or(0, |mark| mark.number);
-                count += 1;
-            }
-            if count == 0 {
-                return;
-            }
-            let there = cx.transport.event(&words);
-            for (bit, &at) in asked[..count].iter().enumerate() {
-                if there >= 0 && there >> bit & 1 == 0 {
-                    self.unmark(server, cx, at);
-                }
-            }
-            if of.is_some() {
-                return;
+    fn sweep(&mut self, server: &mut S, cx: &mut Context, mut next: u32) -> Option<u32> {
+        let marks = &self.notices.marks;
+        let asked = [(); ASKED].map(|()| {
+            let at = marks.next_from(next)?;
+            next = at + 1;
+            Some(at)
+        });
+        self.ask(server, cx, asked);
+        asked.into_iter().flatten().last()
+    }
+
+    /// The same of the first few of one file.
+    #[cold]
+    fn sweep_file(&mut self, server: &mut S, cx: &mut Context, inode: u64) {
+        let mut marks = self.notices.by_inode.all(inode);
+        let asked = [(); ASKED].map(|()| marks.next());
+        drop(marks);
+        self.ask(server, cx, asked);
+    }
+
+    fn ask(&mut self, server: &mut S, cx: &mut Context, asked: [Option<u32>; ASKED]) {
+        if asked[0].is_none() {
+            return;
+        }
+        let mut words = [event::MARKS, 0, 0, 0, 0, 0, 0, 0];
+        for (word, at) in words[1..].iter_mut().zip(asked) {
+            let mark = at.and_then(|at| self.notices.marks.get(at));
+            *word = mark.map_or(0, |mark| mark.number);
+        }
+        let there = cx.transport.event(&words);
+        for (bit, at) in asked.into_iter().enumerate() {
+            if let Some(at) = at.filter(|_| there >= 0 && there >> bit & 1 == 0) {
+                self.unmark(server, cx, at);
             }
         }
     }
