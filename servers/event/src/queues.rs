@@ -63,6 +63,9 @@ struct Queue {
     signaller: Option<u32>,
 }
 
+/// Marks that go at a time.
+const PIECE: usize = 1024;
+
 /// What a user has.
 struct User {
     uid: u32,
@@ -80,6 +83,8 @@ pub struct Queues {
     by_file: Chains,
     /// By uid.
     users: Vec<User>,
+    /// Closed ones with marks that are still to go.
+    going: Vec<u32>,
 }
 
 fn watch_key(queue: u32, watch: u32) -> u64 {
@@ -123,7 +128,8 @@ impl Queues {
     pub fn add(&mut self, cx: &mut Context, signaller: Option<u32>) -> Result<u32, i64> {
         let counts = usize::from(signaller.is_none());
         let (uid, payer) = (cx.uid(), cx.payer());
-        if !self.queues.reserve(1) {
+        let count = self.queues.len() + 1;
+        if !self.queues.reserve(1) || self.going.try_reserve(count).is_err() {
             return Err(ENOMEM);
         }
         let user = self.user(uid)?;
@@ -149,20 +155,36 @@ impl Queues {
         self.queues.insert(queue).ok_or(ENOMEM)
     }
 
-    /// The queue is closed: its marks go with it.
-    pub fn remove(&mut self, cx: &mut Context, queue: u32) {
-        self.end_marks(cx, queue);
-        if let Some(gone) = self.queues.remove(queue) {
-            cx.refund(gone.payer, QUEUE_COST + gone.chunks.len() * CHUNK);
-            self.forget(gone.uid, gone.signaller.is_none().into(), 0);
-        }
+    /// The queue is closed: its marks go with it. False: some are left, for [`Queues::some_go`].
+    pub fn remove(&mut self, cx: &mut Context, queue: u32) -> bool {
+        self.going.push(queue);
+        self.some_go(cx)
     }
 
-    /// All marks go. Their servers hear so when they have something to tell.
-    pub fn end_marks(&mut self, cx: &mut Context, queue: u32) {
-        while let Some(at) = self.of_queue.first(u64::from(queue)) {
-            self.drop_mark(cx, at);
+    /// Some marks of closed queues go. Whether all have gone.
+    pub fn some_go(&mut self, cx: &mut Context) -> bool {
+        while let Some(&queue) = self.going.last() {
+            if !self.end_marks(cx, queue) {
+                return false;
+            }
+            self.going.pop();
+            if let Some(gone) = self.queues.remove(queue) {
+                cx.refund(gone.payer, QUEUE_COST + gone.chunks.len() * CHUNK);
+                self.forget(gone.uid, gone.signaller.is_none().into(), 0);
+            }
         }
+        true
+    }
+
+    /// All marks go, or some of very many: whether all have gone. Their servers hear so when they have something to tell.
+    pub fn end_marks(&mut self, cx: &mut Context, queue: u32) -> bool {
+        for _ in 0..PIECE {
+            match self.of_queue.first(u64::from(queue)) {
+                Some(at) => self.drop_mark(cx, at),
+                None => return true,
+            }
+        }
+        self.of_queue.first(u64::from(queue)).is_none()
     }
 
     pub fn signaller(&self, queue: u32) -> Option<u32> {

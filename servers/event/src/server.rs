@@ -552,7 +552,7 @@ impl Server for Events {
             self.next_alarm(cx);
             return true;
         }
-        !self.sets.some_go(cx)
+        !(self.sets.some_go(cx) & self.queues.some_go(cx))
     }
 
     fn poll(&mut self, cx: &mut Context, handle: &mut Handle<Self>) -> Answer<Readiness> {
@@ -697,7 +697,10 @@ impl Server for Events {
                 if let Some(signaller) = self.queues.signaller(index) {
                     self.signallers.remove(cx, signaller);
                 }
-                self.queues.remove(cx, index)
+                let mut gone = self.queues.remove(cx, index);
+                while !gone && !cx.begin_background() {
+                    gone = self.queues.some_go(cx);
+                }
             }
             Node::Process(index) => self.lives.close(cx, index),
             Node::Context(index) => self.contexts.remove(cx, index),
@@ -843,10 +846,8 @@ impl Server for Events {
             (event::UNMARK, Node::Queue(queue)) => {
                 let gone = match first {
                     0 => self.queues.take_back(cx, queue, second),
-                    2 => {
-                        self.queues.end_marks(cx, queue);
-                        Ok(())
-                    }
+                    2 if !self.queues.end_marks(cx, queue) => return Err(cx.goes_on()),
+                    2 => Ok(()),
                     _ => self.queues.end_watch(cx, queue, second),
                 };
                 cx.wake(key(node));

@@ -395,6 +395,25 @@ fn marks_are_their_queues_and_nobody_elses() {
 }
 
 #[test]
+fn many_marks_go_in_pieces() {
+    let mut b = bench();
+    let queue = make(&mut b, &[event::QUEUE]);
+    for inode in 0..3000 {
+        let number = mark(&mut b, queue, 1).unwrap();
+        assert!(marked(&mut b, number, inode) > 0, "{inode}");
+    }
+    assert_eq!(b.server.queues.counts(), (3000, 1));
+    b.close(queue);
+    assert_eq!(b.server.queues.counts(), (3000 - 1024, 1));
+    // Another one's marks do not wait.
+    let other = make(&mut b, &[event::QUEUE]);
+    b.close(other);
+    assert_eq!(b.server.queues.counts(), (3000 - 2048, 1));
+    while b.background() {}
+    assert_eq!(b.server.queues.counts(), (0, 0));
+}
+
+#[test]
 fn a_queue_is_charged_and_says_what_it_lost() {
     let mut b = bench();
     b.label = 1000;
