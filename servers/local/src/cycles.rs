@@ -1,7 +1,7 @@
 //! Sockets that are on their way in each other's queues, and that nobody can receive any more, are found and their queues emptied; then their portals close, and they end in the ordinary way.
 //!
 //! A round marks what is in use: sockets that somebody holds (the nucleus tells how many table entries lead to a socket; more than lie in queues here), and what lies in the queues of marked ones, from one to the next. What is on its way and not marked after that is garbage.
-//! A round works in small shares whenever nothing else is to be done. What is sent or received meanwhile is marked as it goes ([`Sockets::in_use`]), so no share need know what the last one saw. Nothing tells this server that somebody closes a socket that is also on its way,
+//! A round works in small shares in the background, where others are served between. What is sent or received meanwhile is marked as it goes ([`Sockets::in_use`]), so no share need know what the last one saw. Nothing tells this server that somebody closes a socket that is also on its way,
 //! so there is a round now and then as long as sockets are on their way.
 
 use crate::server::Sockets;
@@ -148,14 +148,19 @@ impl Sockets {
                 return (!self.in_flight.sockets.is_empty()).then_some(self.cycles.next);
             }
         }
-        // Whenever nothing else is to be done.
         Some(0)
+    }
+
+    /// Is a round under way, or to begin?
+    pub(crate) fn are_cycles_due(&self, cx: &mut Context) -> bool {
+        let waits = !self.in_flight.sockets.is_empty();
+        self.cycles.phase != Phase::Rest || waits && self.cycles.next <= cx.transport.monotonic()
     }
 
     /// When there should be a look, if none is under way.
     pub(crate) fn find_cycles_later(&mut self, cx: &mut Context) -> Option<u64> {
         if self.cycles.phase != Phase::Rest {
-            return Some(0);
+            return None;
         }
         let now = cx.transport.monotonic();
         Some(self.cycles.next.max(now))

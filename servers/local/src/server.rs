@@ -1223,8 +1223,23 @@ impl Server for Sockets {
             cx.wake(key);
         }
         self.set_alarm(cx);
+        // (Here it would go before all programs.)
+        if self.are_cycles_due(cx) && cx.begin_background() {
+            return;
+        }
         if let Some(at) = self.find_cycles(cx) {
             cx.wake_by(at);
+        }
+    }
+
+    fn background(&mut self, cx: &mut Context) -> bool {
+        match self.find_cycles(cx) {
+            Some(0) => true,
+            Some(at) => {
+                cx.wake_by(at);
+                false
+            }
+            None => false,
         }
     }
 }

@@ -473,6 +473,7 @@ fn look(b: &mut Bench<Sockets>) {
     b.fake.time += 2_000_000_000;
     for _ in 0..20 {
         b.time_out();
+        while b.background() {}
     }
     // The nucleus tells of portals whose last holder closed them.
     loop {
@@ -590,7 +591,10 @@ fn what_is_reachable_stays() {
                     let badge = held.swap_remove(random(held.len()));
                     drop_socket(&mut b, badge);
                 }
-                _ => b.time_out(),
+                _ => {
+                    b.time_out();
+                    b.background();
+                }
             }
         }
         for badge in held {
