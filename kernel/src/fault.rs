@@ -206,23 +206,16 @@ impl<A: Arch> Kernel<A> {
         self.log(&line);
     }
 
-    /// The priority of who brings about what happens now, at least an ordinary program's.
-    #[inline(never)]
-    pub(crate) fn causing(&self) -> u8 {
-        let by = self.dispatch.current;
-        let by = by.map_or(0, |t| self.threads[t].unfallen());
-        by.max(priority::NORMAL)
-    }
-
     /// The domain is dead: its threads stop for good, its watcher is told. What it held is closed by DESTROY, or when nobody holds it.
     pub(crate) fn die(&mut self, d: DomainRef, reason: u64, detail: u64) {
-        let by = self.causing();
+        let by = self.dispatch.current;
+        let by = by.map_or(0, |t| self.threads[t].unfallen());
         let domain = &mut self.domains[d];
         if domain.dead {
             return;
         }
         domain.dead = true;
-        domain.death_priority = by;
+        domain.death_priority = by.max(priority::NORMAL);
         domain.stops = domain.stops.saturating_add(1);
         domain.death_reason = reason;
         domain.death_detail = detail;

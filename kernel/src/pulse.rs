@@ -8,7 +8,7 @@ use crate::pool::{ChannelRef, DomainRef, PortalRef, ThreadRef};
 use crate::thread::State;
 use crate::Kernel;
 use cairn_abi::state::Registers;
-use cairn_abi::{pulse, received};
+use cairn_abi::{priority, pulse, received};
 
 /// A source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -172,7 +172,7 @@ impl<A: Arch> Kernel<A> {
         let priority = match node {
             Node::Thread(t) => self.threads[t].unfallen(),
             Node::Domain(d) => self.domains[d].death_priority,
-            Node::Portal(r) if !self.portals[r].notified => self.causing().saturating_add(1),
+            Node::Portal(r) if !self.portals[r].notified => self.of_close(),
             _ => u8::MAX,
         };
         let channel = &mut self.channels[c];
@@ -193,6 +193,20 @@ impl<A: Arch> Kernel<A> {
         }
         self.disarm(receiver);
         self.wake(receiver);
+    }
+
+    /// The priority of what is to be done about a last close: one more than who closes has by itself, or by its client. Who works on such a pulse
+    /// brings about others that are as urgent, and not more: else they would climb.
+    fn of_close(&self) -> u8 {
+        let by = self.dispatch.current.map_or(0, |t| {
+            let thread = &self.threads[t];
+            match thread.client {
+                Some(client) => self.threads[client].unfallen(),
+                None if thread.behalf < thread.base => thread.behalf.saturating_sub(1),
+                None => thread.assigned,
+            }
+        });
+        by.max(priority::NORMAL).saturating_add(1)
     }
 
     /// [`Kernel::pulse_post`] of an interrupt, as the last thing that an entry does: a waiting receiver that is more important than all others runs at

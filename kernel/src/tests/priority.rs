@@ -580,6 +580,39 @@ fn who_hears_of_a_last_close_works_just_above_who_closed() {
     }
 }
 
+/// A server that closes portals to itself is not more urgent with each of them, whomever it works for.
+#[test]
+fn last_closes_that_bring_about_others_do_not_climb() {
+    let mut w = World::new();
+    let (server, client) = (w.domain(), w.domain());
+    let (rx, own) = w.channel(server);
+    let tx = w.portal(own, client, 7);
+    let held: Vec<u32> = (0..60).map(|at| w.portal(own, server, 100 + at)).collect();
+    let s = w.thread(server, 150);
+    let t = w.thread(client, 70);
+    w.rest();
+    w.receive(s, rx);
+    w.call(t, tx, &[]);
+    for slot in &held[..30] {
+        w.go(s, 0, current::PORTAL_CLOSE, 0, &[(*slot).into()]);
+        assert_eq!((w.current(), w.effective(s)), (Some(s), 71));
+    }
+    w.reply_receive(s, rx, &[]);
+    for slot in &held[30..] {
+        assert_eq!(w.pulse(s).0, pulse::CLOSED);
+        assert_eq!((w.current(), w.effective(s)), (Some(s), 71));
+        w.go(s, 0, current::PORTAL_CLOSE, 0, &[(*slot).into()]);
+        assert_eq!(w.effective(s), 71);
+        w.receive(s, rx);
+    }
+    for _ in 0..30 {
+        assert_eq!((w.pulse(s).0, w.effective(s)), (pulse::CLOSED, 71));
+        w.receive(s, rx);
+    }
+    assert_eq!(w.current(), Some(t));
+    w.check();
+}
+
 #[test]
 fn equal_priorities_take_turns_by_the_quantum() {
     let mut w = World::new();
