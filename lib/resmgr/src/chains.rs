@@ -164,9 +164,18 @@ impl Chains {
         self.with_key(link.next, link.key)
     }
 
-    /// All numbers with this key.
+    /// All numbers with this key. (Who stops at one has not looked for the next.)
+    #[inline]
     pub fn all(&self, key: u64) -> impl Iterator<Item = u32> + '_ {
-        core::iter::successors(self.first(key), |number| self.next(*number))
+        let mut last = None;
+        let mut begun = false;
+        core::iter::from_fn(move || {
+            last = match core::mem::replace(&mut begun, true) {
+                false => self.first(key),
+                true => self.next(last?),
+            };
+            last
+        })
     }
 }
 
