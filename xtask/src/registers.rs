@@ -48,14 +48,17 @@ fn uses_bases(instruction: &Instruction) -> bool {
         || (0..instruction.op_count()).any(|i| is_base(instruction.op_register(i)))
 }
 
-/// The first instruction in these bytes that touches what it must not, and where it is. Fences order memory, though they came with vector registers.
+/// The first instruction in these bytes that touches what it must not, and where it is. Fences order memory and `crc32` takes general registers, though they came
+/// with vector registers.
 fn first(code: &[u8], address: u64) -> Option<(u64, Instruction)> {
     use iced_x86::Code::{Lfence, Mfence, Prefetchnta_m8, Prefetcht0_m8, Sfence};
+    use iced_x86::Mnemonic::Crc32;
     let decoder = Decoder::with_ip(64, code, address, DecoderOptions::NONE);
     let touches = |i: &Instruction| {
         let order = [Lfence, Mfence, Sfence, Prefetcht0_m8, Prefetchnta_m8];
         let plain = || i.cpuid_features().iter().all(|&f| is_plain(f));
-        uses_bases(i) || !order.contains(&i.code()) && (i.is_invalid() || !plain())
+        let known = order.contains(&i.code()) || i.mnemonic() == Crc32;
+        uses_bases(i) || !known && (i.is_invalid() || !plain())
     };
     let found = decoder.into_iter().find(touches)?;
     Some((found.ip(), found))
@@ -110,13 +113,14 @@ mod tests {
         for code in touching {
             assert!(touches(code), "{code:x?}");
         }
-        let plain: [&[u8]; 6] = [
-            &[0x48, 0x01, 0xd8],             // add rax, rbx
-            &[0x0f, 0x05],                   // syscall
-            &[0xf0, 0x48, 0x0f, 0xb1, 0x0b], // lock cmpxchg [rbx], rcx
-            &[0x0f, 0xae, 0xf0],             // mfence
-            &[0xf3, 0x48, 0xab],             // rep stosq
-            &[0x0f, 0x1f, 0x44, 0x00, 0x00], // nop
+        let plain: [&[u8]; 7] = [
+            &[0x48, 0x01, 0xd8],                   // add rax, rbx
+            &[0x0f, 0x05],                         // syscall
+            &[0xf0, 0x48, 0x0f, 0xb1, 0x0b],       // lock cmpxchg [rbx], rcx
+            &[0x0f, 0xae, 0xf0],                   // mfence
+            &[0xf3, 0x48, 0xab],                   // rep stosq
+            &[0x0f, 0x1f, 0x44, 0x00, 0x00],       // nop
+            &[0xf2, 0x48, 0x0f, 0x38, 0xf1, 0xc3], // crc32 rax, rbx
         ];
         for code in plain {
             assert!(!touches(code), "{code:x?}");

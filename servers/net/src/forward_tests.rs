@@ -214,9 +214,9 @@ fn senders_are_told_why_not() {
             assert!(back.is_empty(), "{change}: {packet:?}");
         }
     }
-    // There are not more than of other errors.
+    // There are not more than of other errors: 50 at once, on the average.
     let many = (0..500).filter(|_| !through(&mut b, ends, &across(1, b"x"))[0].is_empty());
-    assert!(many.count() <= 60);
+    assert!(many.count() <= 100);
 }
 
 #[test]
