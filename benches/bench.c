@@ -6,7 +6,7 @@
  * On Cairn a second line tells what one operation had the nucleus do, in hundredths: entries, switches of address space, invalidations, bytes copied.
  *     NAME work ENTRIES SWITCHES INVALIDATIONS BYTES
  * or `NAME unsupported REASON` if the system refuses what the operation needs. With arguments only operations whose name begins with one of them run;
- * `--disk FOLDER` before them: those of a file system on a disk, in this folder. Each operation has a process of its own (`--row NAME` after these):
+ * `--disk FOLDER` before them: those of a file system on a disk, in this folder. Each operation has a process of its own (`--row NAME FOLDER`):
  * what one leaves in a process's memory, as stacks of threads and tables of files, makes the forks of the next one dearer.
  */
 #define _GNU_SOURCE
@@ -1216,10 +1216,8 @@ static int wanted(const char *operation, char **names) {
 }
 
 /* This program once more, for one operation. */
-static int in_a_process(const char *operation, int on_a_disk) {
-    char *const arguments[] = {(char *)self, on_a_disk ? "--disk" : "--row", (char *)(on_a_disk ? directory : operation), on_a_disk ? "--row" : NULL,
-                               (char *)operation, NULL};
-    char *const environment[] = {NULL};
+static int in_a_process(const char *operation) {
+    char *const arguments[] = {(char *)self, "--row", (char *)operation, (char *)directory, NULL}, *const environment[] = {NULL};
     pid_t pid;
     if ((errno = posix_spawn(&pid, self, NULL, NULL, arguments, environment)) != 0) {
         perror(self);
@@ -1228,35 +1226,48 @@ static int in_a_process(const char *operation, int on_a_disk) {
     return wait_for(pid);
 }
 
+static void run_named(const struct operation *list, size_t count, const char *operation) {
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(list[i].name, operation) == 0) {
+            name = list[i].name;
+            list[i].run();
+        }
+    }
+}
+
+/* What that one does. */
+static int row(const char *operation) {
+    memset(block, 'c', sizeof block);
+    shared_words = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared_words == MAP_FAILED) {
+        perror("mmap");
+        return 1;
+    }
+    run_named(operations, sizeof operations / sizeof *operations, operation);
+    run_named(on_disk, sizeof on_disk / sizeof *on_disk, operation);
+    return 0;
+}
+
 int main(int argc, char **argv) {
     if (argc == 2 && strcmp(argv[1], "--nothing") == 0) {
         return 0;
     }
     self = argv[0];
+    if (argc == 4 && strcmp(argv[1], "--row") == 0) {
+        directory = argv[3];
+        return row(argv[2]);
+    }
     const struct operation *list = operations;
     size_t count = sizeof operations / sizeof *operations;
     char **names = argv + 1;
-    int on_a_disk = argc > 2 && strcmp(argv[1], "--disk") == 0;
-    if (on_a_disk) {
+    if (argc > 2 && strcmp(argv[1], "--disk") == 0) {
         directory = argv[2];
         list = on_disk;
         count = sizeof on_disk / sizeof *on_disk;
         names = argv + 3;
     }
-    int row = names[0] != NULL && strcmp(names[0], "--row") == 0 && names[1] != NULL;
-    if (row) {
-        memset(block, 'c', sizeof block);
-        shared_words = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-        if (shared_words == MAP_FAILED) {
-            perror("mmap");
-            return 1;
-        }
-    }
     for (size_t i = 0; i < count; i++) {
-        if (row && strcmp(list[i].name, names[1]) == 0) {
-            name = list[i].name;
-            list[i].run();
-        } else if (!row && wanted(list[i].name, names) && in_a_process(list[i].name, on_a_disk) < 0) {
+        if (wanted(list[i].name, names) && in_a_process(list[i].name) < 0) {
             return 1;
         }
     }

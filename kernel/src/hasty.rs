@@ -59,7 +59,8 @@ pub struct Handler {
     /// Where the driver keeps the ring (0: it does not), and the driver's domain.
     ring_at: u64,
     domain: u32,
-    /// What it may touch, as that domain has it: the slot of its ports (AUTO: none) and which these are, where it sees its page of registers (0: nowhere) and which that is.
+    /// What it may touch, as that domain has it: the slot of its ports (AUTO: none) and which these are, where it sees its page of registers (0: nowhere) and
+    /// which that is.
     slot: u64,
     ports: u32,
     frame: Frame,

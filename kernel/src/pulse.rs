@@ -167,8 +167,8 @@ impl<A: Arch> Kernel<A> {
         if self.pulse_link(node).is_queued() {
             return;
         }
-        // What a caller brings about is for nobody but that one, and an end is not more urgent than what brought it about. (Of a portal's end who closed it finds
-        // all done: its server goes before it.) All else somebody more important may wait for.
+        // What a caller brings about is for nobody but that one, and an end is not more urgent than what brought it about. (Of a portal's end who closed it
+        // finds all done: its server goes before it.) All else somebody more important may wait for.
         let priority = match node {
             Node::Thread(t) => self.threads[t].unfallen(),
             Node::Domain(d) => self.domains[d].death_priority,

@@ -181,7 +181,8 @@ pub struct Further {
     pub in_rust: bool,
 }
 
-/// The programs of further components: a C source of that name beside the file of `--with`, or else a binary of that name of some package of the workspace; with each whether it must leave its callers' registers alone.
+/// The programs of further components: a C source of that name beside the file of `--with`, or else a binary of that name of some package of the workspace;
+/// with each whether it must leave its callers' registers alone.
 pub fn further(names: &[(String, bool)], with: Option<&Path>) -> Result<Vec<Further>> {
     let beside = with.and_then(Path::parent);
     let mut programs = Vec::new();

@@ -1,5 +1,5 @@
-//! Which programs leave floating-point and vector registers and FS and GS alone. A component with its callers' registers (`registers = "callers"`, see docs/services/domain.md) could read and change
-//! those of all who call it; so the image maker looks through its code, and makes no image with one that does.
+//! Which programs leave floating-point and vector registers and FS and GS alone. A component with its callers' registers (`registers = "callers"`, see
+//! docs/services/domain.md) could read and change those of all who call it; so the image maker looks through its code, and makes no image with one that does.
 
 use anyhow::{bail, Context, Result};
 use iced_x86::{CpuidFeature, Decoder, DecoderOptions, Instruction, Register};
@@ -48,8 +48,8 @@ fn uses_bases(instruction: &Instruction) -> bool {
         || (0..instruction.op_count()).any(|i| is_base(instruction.op_register(i)))
 }
 
-/// The first instruction in these bytes that touches what it must not, and where it is. Fences order memory and `crc32` takes general registers, though they came
-/// with vector registers.
+/// The first instruction in these bytes that touches what it must not, and where it is. Fences order memory and `crc32` takes general registers, though they
+/// came with vector registers.
 fn first(code: &[u8], address: u64) -> Option<(u64, Instruction)> {
     use iced_x86::Code::{Lfence, Mfence, Prefetchnta_m8, Prefetcht0_m8, Sfence};
     use iced_x86::Mnemonic::Crc32;

@@ -341,8 +341,8 @@ pub trait Arch: Sized {
     fn pool_base(&self, pool: usize) -> *mut u8;
     /// How many pages it can have.
     fn pool_pages(&self, pool: usize) -> u32;
-    /// Map `frame` (zeroed by the nucleus before) as this page of pool `pool`'s region, where none is mapped. False: the machine layer needed the frame for itself, to map
-    /// pages there; the next one may do.
+    /// Map `frame` (zeroed by the nucleus before) as this page of pool `pool`'s region, where none is mapped. False: the machine layer needed the frame for
+    /// itself, to map pages there; the next one may do.
     fn pool_map(&mut self, pool: usize, page: u32, frame: Frame) -> bool;
     /// Take a page out again. Its frame is the caller's after [`Arch::forget_pools`].
     fn pool_unmap(&mut self, pool: usize, page: u32) -> Frame;

@@ -32,8 +32,8 @@ fn bucket(key: u64, buckets: usize) -> usize {
 }
 
 impl Chains {
-    /// One whose chains are made more when a part of the room is left: 1 of 2, 1 of 3 … Of maps that grow together each should have another number, as all links
-    /// move then.
+    /// One whose chains are made more when a part of the room is left: 1 of 2, 1 of 3 … Of maps that grow together each should have another number, as all
+    /// links move then.
     pub fn growing_early(parts: usize) -> Chains {
         Chains {
             parts,

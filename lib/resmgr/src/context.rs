@@ -386,6 +386,15 @@ impl Context<'_> {
         self.transport.begin_background()
     }
 
+    /// What is `left` of something goes in the background; or, if there is no thread for it, here, piece by piece. (A piece says whether more is left.) Is
+    /// anything left to the background?
+    pub fn leave(&mut self, mut left: bool, mut piece: impl FnMut(&mut Context) -> bool) -> bool {
+        while left && !self.begin_background() {
+            left = piece(self);
+        }
+        left
+    }
+
     /// When the next lease's time is over.
     pub(crate) fn lease_alarm(&mut self, end: Option<u64>) {
         let tick = self.later.tick();

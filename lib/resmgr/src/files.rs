@@ -675,9 +675,10 @@ impl<S: Server> Core<S> {
 
     /// Locks that are still to go do so later.
     pub(crate) fn locks_go(&mut self, cx: &mut Context) {
-        while self.locks.are_going() && !cx.begin_background() {
+        cx.leave(self.locks.are_going(), |cx| {
             self.some_locks_go(cx);
-        }
+            self.locks.are_going()
+        });
     }
 
     pub(crate) fn some_locks_go(&mut self, cx: &mut Context) {

@@ -1,8 +1,8 @@
 //! Marks: which files somebody is told about whatever happens to them ([`fs::MARK`], inotify). The event server hears of each thing before the request is answered that did it, so whoever has the answer finds it there.
 //!
 //! A mark on a directory hears of what happens in it as well, with the name. Where a file has its name the server says ([`Server::home`]); a file with several names is told of under one of them.
-//! A marked file stays until its marks have heard that it is gone. Marks whose queue is closed go when there is something to tell, or when marks have become twice as many as the last time that all were asked for:
-//! then some are asked for with each new one.
+//! A marked file stays until its marks have heard that it is gone. Marks whose queue is closed go when there is something to tell, or when marks have become
+//! twice as many as the last time that all were asked for: then some are asked for with each new one.
 
 use crate::chains::Chains;
 use crate::context::{Context, Failure};
@@ -223,9 +223,10 @@ impl<S: Server> Core<S> {
     /// The same of the first few of one file.
     #[cold]
     fn sweep_file(&mut self, server: &mut S, cx: &mut Context, inode: u64) {
-        let mut marks = self.notices.by_inode.all(inode);
-        let asked = [(); ASKED].map(|()| marks.next());
-        drop(marks);
+        let asked = {
+            let mut marks = self.notices.by_inode.all(inode);
+            [(); ASKED].map(|()| marks.next())
+        };
         self.ask(server, cx, asked);
     }
 

@@ -5,8 +5,8 @@
 //! Interests end at the event server without word to anybody here. A watch whose interest is gone goes when the next change is told, when the interest's place
 //! is given to another one, or when watches have become twice as many as the last time that all were asked for, some with each new one.
 //!
-//! A file may have very many. Of those that a request touches [`TOLD`] are told of before its answer, and the rest in pieces in the background, where others are
-//! served between. So it is with watches of a handle that is closed.
+//! A file may have very many. Of those that a request touches [`TOLD`] are told of before its answer, and the rest in pieces in the background, where others
+//! are served between. So it is with watches of a handle that is closed.
 
 use crate::chains::Chains;
 use crate::context::{Context, Failure, Later};

@@ -538,11 +538,8 @@ impl Server for Events {
 
     /// Timers whose time has come. (This goes before all programs, so if there are many the rest does not.)
     fn tick(&mut self, cx: &mut Context) {
-        let mut more = self.some_expire(cx, AT_ONCE);
-        while more && !cx.begin_background() {
-            more = self.some_expire(cx, AT_A_TIME);
-        }
-        self.is_late = more;
+        let more = self.some_expire(cx, AT_ONCE);
+        self.is_late = cx.leave(more, |cx| self.some_expire(cx, AT_A_TIME));
         self.next_alarm(cx);
     }
 
@@ -675,10 +672,8 @@ impl Server for Events {
                 if let Some(signaller) = self.sets.signaller(index) {
                     self.signallers.remove(cx, signaller);
                 }
-                let mut gone = self.sets.remove_set(cx, index);
-                while !gone && !cx.begin_background() {
-                    gone = self.sets.some_go(cx);
-                }
+                let gone = self.sets.remove_set(cx, index);
+                cx.leave(!gone, |cx| !self.sets.some_go(cx));
             }
             Node::Timer(index) => {
                 let timer = core::mem::take(&mut self.timers[index as usize]);
@@ -697,10 +692,8 @@ impl Server for Events {
                 if let Some(signaller) = self.queues.signaller(index) {
                     self.signallers.remove(cx, signaller);
                 }
-                let mut gone = self.queues.remove(cx, index);
-                while !gone && !cx.begin_background() {
-                    gone = self.queues.some_go(cx);
-                }
+                let gone = self.queues.remove(cx, index);
+                cx.leave(!gone, |cx| !self.queues.some_go(cx));
             }
             Node::Process(index) => self.lives.close(cx, index),
             Node::Context(index) => self.contexts.remove(cx, index),

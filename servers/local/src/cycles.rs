@@ -1,8 +1,9 @@
 //! Sockets that are on their way in each other's queues, and that nobody can receive any more, are found and their queues emptied; then their portals close, and they end in the ordinary way.
 //!
 //! A round marks what is in use: sockets that somebody holds (the nucleus tells how many table entries lead to a socket; more than lie in queues here), and what lies in the queues of marked ones, from one to the next. What is on its way and not marked after that is garbage.
-//! A round works in small shares in the background, where others are served between. What is sent or received meanwhile is marked as it goes ([`Sockets::in_use`]), so no share need know what the last one saw. Nothing tells this server that somebody closes a socket that is also on its way,
-//! so there is a round now and then as long as sockets are on their way.
+//! A round works in small shares in the background, where others are served between. What is sent or received meanwhile is marked as it goes
+//! ([`Sockets::in_use`]), so no share need know what the last one saw. Nothing tells this server that somebody closes a socket that is also on its way, so
+//! there is a round now and then as long as sockets are on their way.
 
 use crate::server::Sockets;
 use crate::socket::State;

@@ -1,5 +1,5 @@
-//! Makes a hundred thousand threads and portals, and as many channels as a portal table has slots for: the nucleus has room for them, ids stay different, and what was made last works.
-//! Says `many: done` when all was right.
+//! Makes a hundred thousand threads and portals, and as many channels as a portal table has slots for: the nucleus has room for them, ids stay different, and
+//! what was made last works. Says `many: done` when all was right.
 #![no_std]
 #![no_main]
 #![forbid(unsafe_code)]

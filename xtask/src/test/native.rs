@@ -1,10 +1,11 @@
 //! Suite `native`: components of the test folder, each added to the manifest of a machine of its own (tests/native/NAME.toml; the guide's examples, sdk/examples/NAME.toml and sdk/tally/tally.toml). While they do their worst
 //! the system must go on: a command in the guest gives the right answer in time, what `# expect-log: TEXT` lines of the file name appears
 //! in the log (`# append: WORDS` go to the nucleus, `# program: FILE.c` is compiled and put into /tests), the shell command of its `# run: COMMAND` line prints its `# prints: LINE` lines, what `# refuse-log: TEXT` lines name does not appear, and no
-//! other component dies. The machine has 256 MiB, or what `# memory: SIZE` says. With a `# deterministic` line the machine counts instructions and is left alone until the log is complete. With `# cores: 4` it runs a
-//! second time, as NAME@4, with so many cores; a `# link: wire` line gives the machine a network link to the tool's station ([`crate::wire::station`]); with
-//! `# iommu-too: PROPERTIES` as NAME+iommu, with an IOMMU, which `# iommu: PROPERTIES` gives it always; with `# models-too: MODEL…` as NAME+MODEL, with such
-//! devices at its links (and that IOMMU, if there is one). A file with a `# seeds: …` line is for [`ways`] instead.
+//! other component dies. The machine has 256 MiB, or what `# memory: SIZE` says. With a `# deterministic` line the machine counts instructions and is left
+//! alone until the log is complete. With `# cores: 4` it runs a second time, as NAME@4, with so many cores; a `# link: wire` line gives the machine a network
+//! link to the tool's station ([`crate::wire::station`]); with `# iommu-too: PROPERTIES` as NAME+iommu, with an IOMMU, which `# iommu: PROPERTIES` gives it
+//! always; with `# models-too: MODEL…` as NAME+MODEL, with such devices at its links (and that IOMMU, if there is one). A file with a `# seeds: …` line is for
+//! [`ways`] instead.
 
 use super::lanes::Work;
 use super::programs::{compile, files};

@@ -12,8 +12,8 @@ pub const DIRECT_MAP: u64 = 0xffff_8000_0000_0000;
 pub const DIRECT_MAP_SIZE: u64 = 512 << 30;
 /// Object pools: above the image (`kernel.ld` asks), where compiled portals reach objects by addresses of 32 bits.
 const POOLS: u64 = 0xffff_ffff_8600_0000;
-/// Where the region of each pool begins (`cairn_abi::service::memory::pool`), and the last one ends. Their sizes are as many objects as a machine with much memory may have;
-/// a region costs nothing before it is used.
+/// Where the region of each pool begins (`cairn_abi::service::memory::pool`), and the last one ends. Their sizes are as many objects as a machine with much
+/// memory may have; a region costs nothing before it is used.
 const REGIONS: [u32; pool::COUNT + 1] = {
     let mut sizes = [16 << 20; pool::COUNT];
     sizes[pool::THREAD as usize] = 192 << 20;

@@ -249,7 +249,8 @@ fn new_table(free: &mut FreeMemory) -> Result<Frame, NoMemory> {
     Ok(frame)
 }
 
-/// Map a page of a pool, in tables that all spaces share. The page was not mapped before, so there is nothing to flush. False: the frame, which is zeroed, became a table that was not there yet.
+/// Map a page of a pool, in tables that all spaces share. The page was not mapped before, so there is nothing to flush. False: the frame, which is zeroed,
+/// became a table that was not there yet.
 pub fn map_pool_page(root: Frame, address: u64, frame: Frame) -> bool {
     map_page(root, address, frame, DATA)
 }

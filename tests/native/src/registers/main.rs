@@ -1,6 +1,7 @@
 //! Registers of one's own: floating-point and vector registers and FS and GS bases. Servers (`role=peer`, and `role=files` for Linux programs) find at every request what they left there and leave
-//! something else; a client with registers of its own (`role=client`) finds after every call what it had before. Another without (without.rs) leaves them alone. Both also ask for sums of a
-//! server that the compiler lets compute in vector registers. Whoever finds something else than its own panics; a client says `done` when all was right.
+//! something else; a client with registers of its own (`role=client`) finds after every call what it had before. Another without (without.rs) leaves them
+//! alone. Both also ask for sums of a server that the compiler lets compute in vector registers. Whoever finds something else than its own panics; a client
+//! says `done` when all was right.
 #![no_std]
 #![no_main]
 

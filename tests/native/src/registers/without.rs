@@ -1,5 +1,5 @@
-//! Components that leave floating-point and vector registers and FS and GS alone, beside those that have their own (main.rs). The client asks both servers (`role=client`); `role=refused` must not begin to
-//! serve what wants registers of its own.
+//! Components that leave floating-point and vector registers and FS and GS alone, beside those that have their own (main.rs). The client asks both servers
+//! (`role=client`); `role=refused` must not begin to serve what wants registers of its own.
 #![no_std]
 #![no_main]
 
@@ -26,7 +26,8 @@ fn main() -> ! {
     cairn_rt::start::exit(0)
 }
 
-/// Calls of a client that has no registers of its own to one server that does: on one core most go by the code of the portal's own, because the server's are in the processor already.
+/// Calls of a client that has no registers of its own to one server that does: on one core most go by the code of the portal's own, because the server's are in
+/// the processor already.
 fn quickly() {
     let peer = startup::portal("peer").expect("the manifest names it");
     let before = direct();
