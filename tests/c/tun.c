@@ -683,15 +683,20 @@ static void what_is_taken_away(void)
 	close(link);
 }
 
+static void without_ipv6(const char *value)
+{
+	FILE *file = fopen("/proc/sys/net/ipv6/conf/default/disable_ipv6", "w");
+	if (file) {
+		fputs(value, file);
+		fclose(file);
+	}
+}
+
 int main(void)
 {
 	control = socket(AF_INET, SOCK_DGRAM, 0);
 	/* What Linux says by itself would come at any moment. */
-	FILE *quiet = fopen("/proc/sys/net/ipv6/conf/default/disable_ipv6", "w");
-	if (quiet) {
-		fputs("1", quiet);
-		fclose(quiet);
-	}
+	without_ipv6("1");
 	before_an_interface();
 	packets_of_a_tun();
 	information_in_front();
@@ -699,5 +704,7 @@ int main(void)
 	what_stays();
 	a_line_with_a_peer();
 	what_is_taken_away();
+	/* The programs after this one in the same machine want their addresses. */
+	without_ipv6("0");
 	return 0;
 }
