@@ -62,8 +62,10 @@ impl<S: System> Manager<S> {
         let [first, offset, pending] = [0, 1, 2].map(|n| u64::from_le_bytes(words[n]));
         let mut entry = first;
         while entry & !1 != head {
+            // Before the mark: another process that has the mutex then puts it on a list of its own.
+            let next = self.look(walk, entry & !1);
             self.owner_died(walk, (entry & !1).wrapping_add(offset), tid)?;
-            entry = u64::from_le_bytes(self.look(walk, entry & !1)?);
+            entry = u64::from_le_bytes(next?);
         }
         match pending {
             0 => Some(()),

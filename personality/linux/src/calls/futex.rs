@@ -445,8 +445,10 @@ pub fn release_robust_list() {
         if entry == head {
             break;
         }
+        // Before the mark: who has the mutex then puts it on a list of its own.
+        let next = user::read::<u64>(entry & !1);
         owner_died(entry, offset);
-        match user::read::<u64>(entry & !1) {
+        match next {
             Ok(next) => entry = next,
             Err(_) => break,
         }
