@@ -1,30 +1,36 @@
 //! Futexes between processes. The personality knows the key (memory object and offset) and looks at the word before it calls. A waker may come in
 //! between: so it tells how many wakes it had seen before it looked, and if there were more since it looks again.
+//!
+//! Many are woken or moved [`PIECE`] at a time: the answer says where to go on, and the caller asks again. Who has begun to wait since its first call is none
+//! of those that it wakes.
 
 use crate::dispatch::Outcome;
 use crate::manager::{done, Manager};
 use crate::process::Held;
 use crate::system::{Errno, System};
 use crate::table::Slot;
-use alloc::boxed::Box;
-use alloc::collections::VecDeque;
+use alloc::collections::BTreeMap;
 use cairn_abi::Token;
-use cairn_idl::errno::{EINVAL, ENOMEM, ESRCH, ETIMEDOUT};
+use cairn_idl::errno::{EINVAL, ESRCH, ETIMEDOUT};
 use cairn_rt::Received;
 
-const BUCKETS: usize = 256;
-/// An empty bucket keeps memory for no more.
-const KEPT: usize = 64;
+/// How many waiters one message looks at.
+const PIECE: u32 = 128;
+
+/// Of a [`Turn`] the bits below the priority: when it came.
+const ARRIVAL: u32 = 56;
+/// So late nobody comes.
+const LAST: u64 = (1 << ARRIVAL) - 1;
+
+/// The order among those that wait for one word: the higher real-time priority first, then who came earlier. Never 0.
+pub type Turn = u64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waiter {
-    pub key: u64,
     /// Of FUTEX_WAIT_BITSET.
     pub bits: u32,
     pub slot: Slot,
     pub token: Token,
-    /// Its real-time priority when it came, 0 without one.
-    pub realtime: u32,
 }
 
 /// Bits of a call; none: all.
@@ -35,82 +41,116 @@ fn bits(word: u64) -> u32 {
     }
 }
 
-/// Who waits, within each bucket of keys by real-time priority, then by arrival: those who are woken one after the other are taken from its front.
-#[derive(Debug)]
+/// How far a caller is that wakes or moves many.
+#[derive(Clone, Copy, Debug)]
+struct Walk {
+    key: u64,
+    bits: u32,
+    /// The first turn that was not looked at.
+    from: Turn,
+    /// Who arrived later is none of those that are meant.
+    last: u64,
+    /// How many may be looked at.
+    looks: u32,
+}
+
+impl Walk {
+    /// `from`, `last` as the answer before said; 0: it is the first call.
+    fn new(key: u64, bits: u32, (from, last): (u64, u64), arrivals: u64) -> Walk {
+        let last = if from == 0 { arrivals } else { last };
+        Walk {
+            key,
+            bits,
+            from,
+            last,
+            looks: PIECE,
+        }
+    }
+
+    /// Where to go on: 0 if this was all.
+    fn rest(&self) -> Turn {
+        if self.looks == 0 {
+            self.from
+        } else {
+            0
+        }
+    }
+}
+
+/// Who waits.
+#[derive(Debug, Default)]
 pub struct Futexes {
-    buckets: Box<[VecDeque<Waiter>; BUCKETS]>,
-    /// Wakes so far.
+    waiters: BTreeMap<(u64, Turn), Waiter>,
+    /// Waits and wakes so far.
+    arrivals: u64,
     wakes: u64,
 }
 
-impl Default for Futexes {
-    fn default() -> Self {
-        Futexes {
-            buckets: Box::new([const { VecDeque::new() }; BUCKETS]),
-            wakes: 0,
-        }
-    }
-}
-
 impl Futexes {
-    #[inline]
-    fn bucket(&mut self, key: u64) -> &mut VecDeque<Waiter> {
-        // Words lie at multiples of four; the object's number is far above.
-        &mut self.buckets[(key >> 2 ^ key >> 8 ^ key >> 40) as usize % BUCKETS]
-    }
-
-    /// There is room.
-    fn put(&mut self, waiter: Waiter) {
-        let bucket = self.bucket(waiter.key);
-        let at = bucket.partition_point(|w| w.realtime >= waiter.realtime);
-        bucket.insert(at, waiter);
-    }
-
-    /// Take the first with one of these bits.
-    fn next(&mut self, key: u64, bits: u32) -> Option<Waiter> {
-        let bucket = self.bucket(key);
-        let at = bucket
-            .iter()
-            .position(|w| w.key == key && w.bits & bits != 0)?;
-        bucket.remove(at)
-    }
-
-    fn forget(&mut self, key: u64, token: Token) {
-        // Who came last mostly goes first when a process ends.
-        let bucket = self.bucket(key);
-        if let Some(at) = bucket.iter().rposition(|w| w.token == token) {
-            bucket.remove(at);
+    /// Take the next one of those that are meant. None: there is none, or enough were looked at.
+    fn next(&mut self, walk: &mut Walk) -> Option<(Turn, Waiter)> {
+        while walk.looks > 0 {
+            let all = (walk.key, walk.from)..=(walk.key, Turn::MAX);
+            let (&(key, turn), waiter) = self.waiters.range(all).next()?;
+            walk.looks -= 1;
+            if turn & LAST > walk.last {
+                // So did all behind it with its priority.
+                walk.from = turn | LAST;
+                continue;
+            }
+            walk.from = turn + 1;
+            if waiter.bits & walk.bits != 0 {
+                return self.waiters.remove(&(key, turn)).map(|w| (turn, w));
+            }
         }
-        if bucket.is_empty() && bucket.capacity() > KEPT {
-            *bucket = VecDeque::new();
-        }
+        None
     }
 
     #[cfg(test)]
-    pub fn all(&self) -> impl Iterator<Item = &Waiter> {
-        self.buckets.iter().flatten()
+    pub fn all(&self) -> impl Iterator<Item = (u64, Turn, &Waiter)> {
+        let all = self.waiters.iter();
+        all.map(|(&(key, turn), waiter)| (key, turn, waiter))
     }
 }
 
 impl<S: System> Manager<S> {
     /// FUTEX
     pub(crate) fn futex(&mut self, message: &Received, slot: Slot) -> Result<Outcome, Errno> {
-        let [_, operation, key, count, seen, looked, deadline, _] = message.words;
+        let [_, operation, key, count, fourth, fifth, sixth, seventh] = message.words;
         match operation {
-            0 if looked != 0 && seen != self.futexes.wakes => done(1),
-            0 => self.futex_wait(message.token, (slot, key, bits(count)), deadline),
-            1 => done(self.futex_wake(key, count, bits(seen)) as i64),
-            2 => self.futex_requeue((key, count), (seen, looked)),
+            0 if fifth != 0 && fourth != self.futexes.wakes => done(1),
+            0 => self.futex_wait(message.token, (slot, key, bits(count)), sixth),
+            1 => {
+                let mut walk = self.walk(key, bits(fourth), (fifth, sixth));
+                let woken = self.wake_some(&mut walk, count);
+                Ok(Outcome::words(&[woken, walk.rest(), walk.last]))
+            }
+            2 => {
+                let mut walk = self.walk(key, u32::MAX, (sixth, seventh));
+                let woken = self.wake_some(&mut walk, count);
+                let moved = self.move_some(&mut walk, fourth, fifth);
+                Ok(Outcome::words(&[woken, walk.rest(), walk.last, moved]))
+            }
             _ => Err(EINVAL),
         }
     }
 
-    pub(crate) fn futex_wake(&mut self, key: u64, count: u64, bits: u32) -> u64 {
+    fn walk(&self, key: u64, bits: u32, told: (u64, u64)) -> Walk {
+        Walk::new(key, bits, told, self.futexes.arrivals)
+    }
+
+    /// Wake a few at once.
+    pub(crate) fn futex_wake(&mut self, key: u64, count: u64) -> u64 {
+        let mut walk = self.walk(key, u32::MAX, (0, 0));
+        self.wake_some(&mut walk, count)
+    }
+
+    fn wake_some(&mut self, walk: &mut Walk, count: u64) -> u64 {
         self.futexes.wakes += 1;
         self.prefixes.page().publish_wakes(self.futexes.wakes);
         let mut woken = 0;
         while woken < count.min(i32::MAX as u64) {
-            let Some(Waiter { slot, token, .. }) = self.futexes.next(key, bits) else {
+            let Some((_, Waiter { slot, token, .. })) = self.futexes.next(walk) else {
                 break;
             };
             self.forget_deadline(slot, token);
@@ -120,39 +160,29 @@ impl<S: System> Manager<S> {
         woken
     }
 
-    /// Wake some who wait for one word, and let some more of them wait for another one.
-    fn futex_requeue(
-        &mut self,
-        (from, wake): (u64, u64),
-        (to, most): (u64, u64),
-    ) -> Result<Outcome, Errno> {
-        let woken = self.futex_wake(from, wake, u32::MAX);
-        if from == to {
-            return done(woken as i64);
-        }
+    /// Let some of them wait for another word.
+    fn move_some(&mut self, walk: &mut Walk, to: u64, most: u64) -> u64 {
         let mut moved = 0;
-        while moved < most.min(i32::MAX as u64) {
-            if self.futexes.bucket(to).try_reserve(1).is_err() {
-                break;
-            }
-            let Some(waiter) = self.futexes.next(from, u32::MAX) else {
+        while walk.key != to && moved < most.min(i32::MAX as u64) {
+            let Some((turn, waiter)) = self.futexes.next(walk) else {
                 break;
             };
             let Waiter { slot, token, .. } = waiter;
             if let Some(thread) = self.processes[slot].thread(token as u32) {
-                if let Held::Futex(key, _) = &mut thread.held {
+                if let Held::Futex(key, ..) = &mut thread.held {
                     *key = to;
                 }
             }
-            self.futexes.put(Waiter { key: to, ..waiter });
+            self.futexes.waiters.insert((to, turn), waiter);
             moved += 1;
         }
-        done((woken + moved) as i64)
+        moved
     }
 
     /// Take the first who waits for this word, whom the caller answers.
     pub(crate) fn futex_next(&mut self, key: u64) -> Option<(Slot, Token)> {
-        let Waiter { slot, token, .. } = self.futexes.next(key, u32::MAX)?;
+        let mut walk = self.walk(key, u32::MAX, (0, 0));
+        let (_, Waiter { slot, token, .. }) = self.futexes.next(&mut walk)?;
         self.forget_deadline(slot, token);
         Some((slot, token))
     }
@@ -166,30 +196,26 @@ impl<S: System> Manager<S> {
         if deadline != 0 && deadline <= self.system.now() {
             return Err(ETIMEDOUT);
         }
-        let room = self.futexes.bucket(key).try_reserve(1);
-        room.map_err(|_| ENOMEM)?;
-        if !self.hold(slot, token, Held::Futex(key, deadline)) {
+        let realtime = self.processes[slot].scheduling_of(token as u32).realtime;
+        let arrival = self.futexes.arrivals + 1;
+        let turn = u64::from(u8::MAX - realtime as u8) << ARRIVAL | arrival;
+        if !self.hold(slot, token, Held::Futex(key, turn, deadline)) {
             return Err(ESRCH);
         }
+        self.futexes.arrivals = arrival;
         if deadline != 0 {
             self.timers
                 .insert((deadline, slot, crate::timers::of_thread(token)));
         }
-        let realtime = self.processes[slot].scheduling_of(token as u32).realtime;
-        self.futexes.put(Waiter {
-            key,
-            bits,
-            slot,
-            token,
-            realtime,
-        });
+        let waiter = Waiter { bits, slot, token };
+        self.futexes.waiters.insert((key, turn), waiter);
         Ok(Outcome::Later)
     }
 
     fn forget_deadline(&mut self, slot: Slot, token: Token) {
         if let Some(thread) = self.processes[slot].thread(token as u32) {
             match thread.held {
-                Held::Futex(_, deadline) if deadline != 0 => {
+                Held::Futex(.., deadline) if deadline != 0 => {
                     self.timers
                         .remove(&(deadline, slot, crate::timers::of_thread(token)));
                 }
@@ -199,7 +225,7 @@ impl<S: System> Manager<S> {
     }
 
     /// This caller no longer waits.
-    pub(crate) fn futex_forget(&mut self, key: u64, token: Token) {
-        self.futexes.forget(key, token);
+    pub(crate) fn futex_forget(&mut self, key: u64, turn: Turn) {
+        self.futexes.waiters.remove(&(key, turn));
     }
 }

@@ -35,8 +35,8 @@ pub enum Held {
     Continue,
     /// FORK with VFORK: until the child has exec'ed or ended. The child's number.
     Vfork(u32),
-    /// FUTEX with its key and deadline (0 = none).
-    Futex(u64, u64),
+    /// FUTEX with its key, its turn and its deadline (0 = none).
+    Futex(u64, crate::futex::Turn, u64),
     /// TRACE_STOP: until its tracer lets it go on.
     Traced,
 }

@@ -84,7 +84,7 @@ impl<S: System> Manager<S> {
         let written = self.system.write_for_tracer(id, word, &new.to_le_bytes());
         if written == Ok(4) {
             if let Some(key) = self.system.shared_key(id, word) {
-                self.futex_wake(key, 1, u32::MAX);
+                self.futex_wake(key, 1);
             }
         }
         Some(())

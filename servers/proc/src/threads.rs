@@ -138,8 +138,8 @@ impl<S: System> Manager<S> {
 
     /// Whatever the thread waited for, it no longer does.
     fn unhold(&mut self, slot: Slot, held: Held, token: Token) {
-        if let Held::Futex(key, deadline) = held {
-            self.futex_forget(key, token);
+        if let Held::Futex(key, turn, deadline) = held {
+            self.futex_forget(key, turn);
             if deadline != 0 {
                 self.timers
                     .remove(&(deadline, slot, crate::timers::of_thread(token)));

@@ -282,9 +282,9 @@ impl<S: System> Manager<S> {
             .position(|t| t.token != 0 && of_thread(t.token) == which);
         if let Some(at) = at {
             let thread = &self.processes[slot].threads[at];
-            if let crate::process::Held::Futex(key, _) = thread.held {
+            if let crate::process::Held::Futex(key, turn, _) = thread.held {
                 let token = thread.token;
-                self.futex_forget(key, token);
+                self.futex_forget(key, turn);
                 self.answer_held(slot, token, -ETIMEDOUT);
             }
         }

@@ -179,9 +179,17 @@ fn wake_word((address, key): Word, count: u32, bits: u32) -> Result<u64> {
     let Some(key) = key else {
         return Ok(wake(address, count, bits).into());
     };
-    let words = [proc::FUTEX, WAKE, key, count.into(), bits.into()];
-    let words = Request::new(&words).call(linux_slot::PROC)?;
-    Ok(words[0])
+    let (mut woken, mut from, mut last) = (0, 0, 0);
+    loop {
+        let left = u64::from(count) - woken;
+        let words = [proc::FUTEX, WAKE, key, left, bits.into(), from, last];
+        let words = Request::new(&words).call(linux_slot::PROC)?;
+        woken += words[0];
+        (from, last) = (words[1], words[2]);
+        if from == 0 || woken >= count.into() {
+            return Ok(woken);
+        }
+    }
 }
 
 fn absolute(address: u64, real_time: bool) -> Result<u64> {
@@ -373,16 +381,29 @@ fn requeue(from: Word, to: Word, [wakes, moves]: [u32; 2], expected: Option<u32>
         }
         (Some(key), Some(other)) => {
             same()?;
-            /// FUTEX's third operation.
-            const MOVE: u64 = 2;
-            let words = [proc::FUTEX, MOVE, key, wakes.into(), other, moves.into()];
-            let words = Request::new(&words).call(linux_slot::PROC)?;
-            Ok(words[0])
+            requeue_shared(key, other, [wakes.into(), moves.into()])
         }
         // Nobody can wait for both kinds in one place: who would be moved looks at its word again.
         _ => {
             same()?;
             wake_word(from, wakes.saturating_add(moves), u32::MAX)
+        }
+    }
+}
+
+fn requeue_shared(key: u64, to: u64, [wakes, moves]: [u64; 2]) -> Result<u64> {
+    /// FUTEX's third operation.
+    const MOVE: u64 = 2;
+    let (mut woken, mut moved, mut from, mut last) = (0, 0, 0, 0);
+    loop {
+        let left = [wakes - woken, moves - moved];
+        let words = [proc::FUTEX, MOVE, key, left[0], to, left[1], from, last];
+        let words = Request::new(&words).call(linux_slot::PROC)?;
+        woken += words[0];
+        moved += words[3];
+        (from, last) = (words[1], words[2]);
+        if from == 0 || woken >= wakes && moved >= moves {
+            return Ok(woken + moved);
         }
     }
 }

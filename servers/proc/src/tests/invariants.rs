@@ -2,7 +2,6 @@
 
 use crate::cpu_timers::Clock;
 use crate::fake::World;
-use crate::futex::Waiter;
 use crate::process::{Held, Report};
 use crate::table::NONE;
 use crate::timers::{Due, Stage, Timer, CPU_LOOK, GROUP_LOOK, GROUP_SETTLE};
@@ -64,9 +63,10 @@ pub fn check(w: &World) {
             assert!(domain.threads.contains(&t.id));
             assert_eq!(m.threads.get(t.id), slot);
             match t.held {
-                Held::Futex(key, _) => {
-                    let is_it = |w: &Waiter| (w.key, w.slot, w.token) == (key, slot, t.token);
-                    assert!(m.futexes.all().any(is_it));
+                Held::Futex(key, turn, _) => {
+                    let mut all = m.futexes.all();
+                    assert!(all
+                        .any(|(k, t2, w)| (k, t2, w.slot, w.token) == (key, turn, slot, t.token)));
                 }
                 Held::Child(_) => assert!(p.first_child != NONE, "{} waits for nobody", p.pid),
                 Held::Vfork(child) => {
@@ -125,12 +125,10 @@ pub fn check(w: &World) {
             assert_eq!(p.timers[*which as usize].stage, Stage::Waits);
         }
     }
-    for w in m.futexes.all() {
+    for (key, turn, w) in m.futexes.all() {
         let p = &m.processes[w.slot];
-        assert!(p
-            .threads
-            .iter()
-            .any(|t| t.token == w.token && matches!(t.held, Held::Futex(k, _) if k == w.key)));
+        assert!(p.threads.iter().any(|t| t.token == w.token
+            && matches!(t.held, Held::Futex(k, t, _) if (k, t) == (key, turn))));
     }
 }
 

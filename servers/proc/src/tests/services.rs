@@ -3,7 +3,7 @@
 use super::invariants::check;
 use crate::fake::World;
 use crate::system::SpaceLimits;
-use cairn_abi::policy;
+use cairn_abi::{policy, Token};
 use cairn_idl::errno::*;
 use cairn_idl::proc::*;
 use cairn_rt::Portal;
@@ -359,6 +359,64 @@ fn robust_mutexes_of_who_is_killed_are_given_back() {
     check(&w);
 }
 
+/// FUTEX's second and third operation: how many were woken, what to ask again with, how many were moved.
+fn walked(w: &mut World, pid: u64, words: &[u64]) -> [u64; 4] {
+    let [woken, rest, last, moved, ..] = w.call(pid, words).words();
+    [woken, rest, last, moved]
+}
+
+fn moved(w: &mut World, pid: u64, words: &[u64]) -> [u64; 2] {
+    let [woken, rest, _, moved] = walked(w, pid, words);
+    assert_eq!(rest, 0);
+    [woken, moved]
+}
+
+/// Each message wakes or moves a few of many; who comes in between waits for the next one who wakes.
+#[test]
+fn many_futexes_are_woken_and_moved_in_pieces() {
+    let mut w = World::new();
+    let [a, late, urgent] = [0; 3].map(|_| w.fork(1));
+    let waiting: Vec<u64> = (0..300).map(|_| w.fork(1)).collect();
+    assert_eq!(w.call(urgent, &[SETSCHEDULER, 1, 10]).result(), 0);
+    let tokens: Vec<Token> = waiting
+        .iter()
+        .map(|&pid| w.call(pid, &[FUTEX, 0, 77]).token())
+        .collect();
+    let [woken, rest, last, _] = walked(&mut w, a, &[FUTEX, 1, 77, 1000]);
+    assert!(woken == 128 && rest != 0);
+    let others = [late, urgent].map(|pid| w.call(pid, &[FUTEX, 0, 77]).token());
+    check(&w);
+    let [woken, rest, last, _] = walked(&mut w, a, &[FUTEX, 1, 77, 1000, 0, rest, last]);
+    assert!(woken == 128 && rest != 0);
+    let [woken, rest, _, _] = walked(&mut w, a, &[FUTEX, 1, 77, 1000, 0, rest, last]);
+    assert_eq!((woken, rest), (44, 0));
+    assert!(tokens.iter().all(|&token| w.reply(token).is_some()));
+    assert!(others.iter().all(|&token| w.reply(token).is_none()));
+    for &pid in &waiting {
+        w.call(pid, &[FUTEX, 0, 77]).token();
+    }
+    // The more important one first.
+    let (mut all, mut told) = ([0, 0], [0, 0]);
+    for piece in 0.. {
+        let left = [1 - all[0], 1000 - all[1]];
+        let [woken, rest, last, moved] = walked(
+            &mut w,
+            a,
+            &[FUTEX, 2, 77, left[0], 78, left[1], told[0], told[1]],
+        );
+        (all, told) = ([all[0] + woken, all[1] + moved], [rest, last]);
+        assert!(moved <= 128);
+        check(&w);
+        if rest == 0 {
+            assert_eq!(piece, 2);
+            break;
+        }
+    }
+    assert_eq!(all, [1, 301]);
+    assert!(w.reply(others[1]).is_some() && w.reply(others[0]).is_none());
+    assert_eq!(moved(&mut w, a, &[FUTEX, 1, 77, 1000]), [0, 0]);
+}
+
 #[test]
 fn futexes_wake_by_bits_and_waiters_are_moved() {
     let mut w = World::new();
@@ -372,7 +430,7 @@ fn futexes_wake_by_bits_and_waiters_are_moved() {
     // One is woken, one moved, one stays; who was moved has its bits and its deadline.
     let second = w.call(b, &[FUTEX, 0, 77, 2, 0, 0, 5000]).token();
     let third = w.call(c, &[FUTEX, 0, 77]).token();
-    assert_eq!(w.call(d, &[FUTEX, 2, 77, 1, 1 << 40, 1]).result(), 2);
+    assert_eq!(moved(&mut w, d, &[FUTEX, 2, 77, 1, 1 << 40, 1]), [1, 1]);
     check(&w);
     assert_eq!(w.reply(first).unwrap()[0], 0);
     assert_eq!(w.call(d, &[FUTEX, 1, 1 << 40, 9, 1]).result(), 0);
@@ -384,8 +442,8 @@ fn futexes_wake_by_bits_and_waiters_are_moved() {
     // To the same word nothing is moved; who was moved is poked, or ends.
     let first = w.call(a, &[FUTEX, 0, 77]).token();
     w.call(b, &[FUTEX, 0, 77]).token();
-    assert_eq!(w.call(d, &[FUTEX, 2, 77, 0, 77, 9]).result(), 0);
-    assert_eq!(w.call(d, &[FUTEX, 2, 77, 0, 78, 9]).result(), 2);
+    assert_eq!(moved(&mut w, d, &[FUTEX, 2, 77, 0, 77, 9]), [0, 0]);
+    assert_eq!(moved(&mut w, d, &[FUTEX, 2, 77, 0, 78, 9]), [0, 2]);
     w.unblock(first);
     assert_eq!(w.reply(first).unwrap()[0] as i64, -EINTR);
     w.kill(d, b as i64, 9);
