@@ -122,6 +122,9 @@ pub(crate) fn context<'a>(
     }
 }
 
+/// How many requests that waited run before messages are looked for.
+const PIECE: u32 = 64;
+
 /// May this operation change what its own handle is ready for?
 #[inline]
 fn uses_data(operation: u64) -> bool {
@@ -258,8 +261,15 @@ impl<S: Server> Manager<S> {
         transport: &mut T,
         received: &mut Received,
     ) -> Result<(), Error> {
-        let resumes = core::mem::take(&mut self.resumes);
+        let resumes = core::mem::take(&mut self.resumes) | core::mem::take(&mut self.backlog);
+        let mut left = PIECE;
         while self.waiting.busy() {
+            if left == 0 {
+                // Of many the others after those who have come meanwhile.
+                self.backlog = true;
+                return transport.receive(Some(0), received);
+            }
+            left -= 1;
             let Some(place) = self.next_request(server, transport) else {
                 break;
             };
@@ -437,6 +447,8 @@ impl<S: Server> Manager<S> {
             Ok(()) if received.kind == received::kind::PULSE => {
                 self.pulse(server, transport, received);
             }
+            // No time is over: the others are next.
+            Err(Error::TimedOut) if self.backlog => {}
             Err(Error::TimedOut) => {
                 let mut cx = context(transport, &mut self.waiting.later, &NOBODY);
                 let ticks = cx.ticks();

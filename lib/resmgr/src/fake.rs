@@ -381,6 +381,8 @@ pub struct Bench<S: Server> {
     pub sender: u32,
     /// The callers' memory is not there at first ([`Bench::call`]): they come again, and nothing may have been lost.
     pub cold: bool,
+    /// Many requests that run again do so only by [`Bench::go_on`].
+    pub in_pieces: bool,
 }
 
 impl<S: Server> Bench<S> {
@@ -393,6 +395,7 @@ impl<S: Server> Bench<S> {
             label: 0,
             sender: 1,
             cold: true,
+            in_pieces: false,
         }
     }
 
@@ -551,7 +554,22 @@ impl<S: Server> Bench<S> {
         self.step(Err(Error::TimedOut), Received::default());
     }
 
-    fn step(&mut self, status: Result<(), Error>, mut received: Received) {
+    fn step(&mut self, status: Result<(), Error>, received: Received) {
+        self.step_once(status, received);
+        // Nobody comes meanwhile.
+        while !self.in_pieces && self.go_on() {}
+    }
+
+    /// The next piece of many requests that run again. False: nothing was left.
+    pub fn go_on(&mut self) -> bool {
+        let left = self.manager.backlog;
+        if left {
+            self.step_once(Err(Error::TimedOut), Received::default());
+        }
+        left
+    }
+
+    fn step_once(&mut self, status: Result<(), Error>, mut received: Received) {
         let _ = self
             .manager
             .step(&mut self.server, &mut self.fake, status, &mut received);

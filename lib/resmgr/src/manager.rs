@@ -45,6 +45,8 @@ pub struct Manager<S: Server> {
     pub(crate) early: Vec<Received>,
     /// What goes on now does so because its time has come.
     pub(crate) resumes: bool,
+    /// More requests that waited are to run: those who came meanwhile go first.
+    pub(crate) backlog: bool,
 }
 
 /// Open files and buffers.
@@ -135,6 +137,7 @@ impl<S: Server> Manager<S> {
             redirect: Vec::new(),
             early: Vec::new(),
             resumes: false,
+            backlog: false,
         }
     }
 

@@ -43,6 +43,35 @@ fn a_blocked_reader_gets_what_is_written() {
     assert_eq!(b.result(r, &[fs::READ, 5], b""), -ESPIPE);
 }
 
+/// Of many readers that wait some run at a time: who comes meanwhile does not wait for all of them.
+#[test]
+fn many_readers_are_woken_in_pieces() {
+    let mut b = bench();
+    let (r, w) = pipe(&mut b, 0);
+    let (other, into) = pipe(&mut b, 0);
+    let waiting: Vec<_> = (0..200)
+        .map(|_| b.send(r, &[fs::READ, POSITION], b"", 1))
+        .collect();
+    b.in_pieces = true;
+    assert_eq!(write(&mut b, w, &[7; 150]), 150);
+    let answered = |b: &mut Bench<Pipes>| {
+        let all = waiting.iter();
+        all.filter(|&&token| b.answer(token).is_some()).count()
+    };
+    assert_eq!(answered(&mut b), 64);
+    assert_eq!(write(&mut b, into, b"x"), 1);
+    assert_eq!(read(&mut b, other, 1), Some(Ok(b"x".to_vec())));
+    while b.go_on() {}
+    let left = 150 - 64 - answered(&mut b);
+    assert_eq!(left, 0);
+    assert_eq!(b.manager.waiting_requests(), 50);
+    // They are still in the order in which they came.
+    assert_eq!(write(&mut b, w, b"y"), 1);
+    assert!(b.answer(waiting[150]).is_some());
+    while b.go_on() {}
+    assert_eq!(b.manager.waiting_requests(), 49);
+}
+
 #[test]
 fn portals_that_nobody_asked_for_are_closed() {
     let mut b = bench();
