@@ -7,7 +7,7 @@ use crate::rights::{InFlight, Passed, Rights};
 use crate::socket::{Peer, Socket, State};
 use crate::stream::{self, Start};
 use crate::{key, READABLE, ROOM};
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use cairn_abi::{flag, pulse};
 use cairn_idl::errno::*;
@@ -74,6 +74,8 @@ pub struct Sockets {
     pub(crate) abstract_names: BTreeMap<(u64, Name), u32>,
     parcels: Slab<Rights>,
     pub(crate) buffers: Buffers,
+    /// Listeners that nobody has any more, while others wait to be accepted by them.
+    ending: VecDeque<u32>,
     /// Sockets with empty rings whose memory should go. (Not at once: the answer may still lie in it.)
     trim: Vec<u32>,
     pub(crate) in_flight: InFlight,
@@ -291,28 +293,65 @@ impl Sockets {
         Ok(Reply::new(&[0]).mint(badge))
     }
 
-    /// Nobody has the socket any more.
+    /// Nobody has the socket any more. Of many that wait to be accepted some end at once, the others in the background, and after them the listener.
     pub(crate) fn end(&mut self, cx: &mut Context, index: u32) {
         self.unname(index);
+        if self.end_waiting(cx, index) {
+            return self.finish(cx, index);
+        }
+        if self.ending.try_reserve(1).is_err() {
+            while !self.end_waiting(cx, index) {}
+            return self.finish(cx, index);
+        }
+        if let Some(listener) = self.sockets.get_mut(index) {
+            listener.reads = false;
+        }
+        self.ending.push_back(index);
+        cx.leave(true, |cx| self.end_more(cx));
+    }
+
+    /// A few of those that wait to be accepted end: whoever asked for the connection has lost it. Are none left?
+    fn end_waiting(&mut self, cx: &mut Context, index: u32) -> bool {
+        for _ in 0..PIECE {
+            let Some(socket) = self.sockets.get_mut(index) else {
+                return true;
+            };
+            let State::Listening { waiting, .. } = &mut socket.state else {
+                return true;
+            };
+            let Some(embryo) = waiting.pop_front() else {
+                return true;
+            };
+            if let Some(far) = self.sockets.get(embryo).and_then(|socket| socket.peer) {
+                self.hang_up(cx, far, true);
+            }
+            self.finish(cx, embryo);
+        }
+        false
+    }
+
+    /// Further ones of the first listener that ends. Is anything left?
+    fn end_more(&mut self, cx: &mut Context) -> bool {
+        if let Some(&index) = self.ending.front() {
+            if self.end_waiting(cx, index) {
+                self.ending.pop_front();
+                self.finish(cx, index);
+            }
+        }
+        !self.ending.is_empty()
+    }
+
+    /// The socket goes, with what lies in its queue.
+    fn finish(&mut self, cx: &mut Context, index: u32) {
         let Some(socket) = self.sockets.get_mut(index) else {
             return;
         };
         let unread = !socket.queue.is_empty();
         let segments = socket.queue.clear(&mut self.buffers);
-        let state = core::mem::replace(&mut socket.state, State::Unconnected);
         let (payer, peer, connections) = (socket.payer, socket.peer, socket.has_connections());
         self.unpay(cx, index);
         for segment in segments {
             self.drop_queued(cx, segment.rights);
-        }
-        if let State::Listening { waiting, .. } = state {
-            for embryo in waiting {
-                // Whoever asked for this connection has lost it.
-                if let Some(far) = self.sockets.get(embryo).and_then(|socket| socket.peer) {
-                    self.hang_up(cx, far, true);
-                }
-                self.end(cx, embryo);
-            }
         }
         if let (Some(of), true) = (peer, connections) {
             self.hang_up(cx, of, unread);
@@ -1233,6 +1272,10 @@ impl Server for Sockets {
     }
 
     fn background(&mut self, cx: &mut Context) -> bool {
+        if !self.ending.is_empty() {
+            self.end_more(cx);
+            return true;
+        }
         match self.find_cycles(cx) {
             Some(0) => true,
             Some(at) => {
@@ -1243,6 +1286,9 @@ impl Server for Sockets {
         }
     }
 }
+
+/// How many connections that nobody accepted end at a time.
+const PIECE: u32 = 64;
 
 /// RWF_NOWAIT.
 const NOWAIT: u64 = 8;

@@ -192,6 +192,34 @@ fn connections_wait_to_be_accepted() {
     assert_eq!((b.server.count(), b.server.memory()), (0, 0));
 }
 
+/// The listener goes with 300 connections that nobody accepted: some are lost at once, the others in the background, and nothing is left in the end.
+#[test]
+fn many_that_were_not_accepted_end_in_pieces() {
+    for room in [true, false] {
+        let mut b = bench();
+        b.fake.no_background = !room;
+        let l = listener(&mut b, b"l", 300);
+        let clients: Vec<u64> = (0..300).map(|_| socket(&mut b, STREAM, 0)).collect();
+        for &client in &clients {
+            assert_eq!(connect(&mut b, client, STREAM, b"l"), Some(0));
+            assert_eq!(write(&mut b, client, b"early"), 5);
+        }
+        b.close(l);
+        let count = b.server.count();
+        assert_eq!(count, if room { 300 + 1 + 300 - 64 } else { 300 });
+        // Its name is free at once.
+        let l = listener(&mut b, b"l", 1);
+        assert_eq!(read(&mut b, clients[0], 1), Err(-ECONNRESET));
+        while b.background() {}
+        assert_eq!(b.server.count(), 300 + 1);
+        assert_eq!(read(&mut b, clients[299], 1), Err(-ECONNRESET));
+        for badge in clients.into_iter().chain([l]) {
+            b.close(badge);
+        }
+        assert_eq!((b.server.count(), b.server.memory()), (0, 0));
+    }
+}
+
 /// An address is whatever the nucleus says that leads here; numbers, other portals and old addresses are not.
 #[test]
 fn nobody_says_an_address() {
