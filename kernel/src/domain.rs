@@ -14,7 +14,7 @@ use crate::{Answer, Kernel, Stop};
 use cairn_abi::layout::USER_TOP;
 use cairn_abi::service::{domain, thread, AUTO};
 use cairn_abi::state::Registers;
-use cairn_abi::{death, policy, rights, Error, PortalKind};
+use cairn_abi::{death, policy, priority, rights, Error, PortalKind};
 use core::ops::Range;
 
 // The table after what is used often, as in [`crate::channel::Channel`].
@@ -87,6 +87,14 @@ fn inherited(target: &Target) -> bool {
 fn is_omitted(words: &[u64; 6], slot: u32) -> bool {
     let word = words.get((slot % SLOT_SHARE / 64) as usize);
     word.is_some_and(|word| word >> (slot % 64) & 1 != 0)
+}
+
+impl<A: Arch> Domain<A> {
+    /// Do its threads' priorities end below those of servers?
+    #[inline]
+    pub(crate) fn is_program(&self) -> bool {
+        self.ceiling < priority::SERVER
+    }
 }
 
 impl<A: Arch> Kernel<A> {

@@ -95,11 +95,17 @@ impl<A: Arch> Kernel<A> {
         }
     }
 
+    /// Into the queue; or only to this higher priority, if it is there.
     fn pulse_push(&mut self, c: ChannelRef, node: Node, priority: u8) {
         let queue = &mut self.channels[c].pulses;
         queue.priority = queue.priority.max(priority);
         let tail = queue.tail;
-        *self.pulse_link(node) = PulseLink {
+        let link = self.pulse_link(node);
+        if link.is_queued() {
+            link.priority = priority;
+            return;
+        }
+        *link = PulseLink {
             channel: Some(c),
             previous: tail,
             next: Node::None,
@@ -164,18 +170,19 @@ impl<A: Arch> Kernel<A> {
 
     /// The source has something to tell channel `c`: queue it, or hand it to a waiting receiver.
     pub(crate) fn pulse_post(&mut self, c: ChannelRef, node: Node) {
-        if self.pulse_link(node).is_queued() {
-            return;
-        }
         // What a caller brings about is for nobody but that one, and an end is not more urgent than what brought it about. (Of a portal's end who closed it
-        // finds all done: its server goes before it.) All else somebody more important may wait for.
+        // finds all done: its server goes before it.) What a program tells is as urgent as that program. All else somebody more important may wait for.
         let priority = match node {
             Node::Thread(t) => self.threads[t].unfallen(),
             Node::Domain(d) => self.domains[d].death_priority,
-            Node::Portal(r) if !self.portals[r].notified => self.of_close(),
+            Node::Portal(r) if !self.portals[r].notified || self.by_program() => self.of_close(),
             _ => u8::MAX,
         };
-        let channel = &mut self.channels[c];
+        let link = self.pulse_link(node);
+        if link.priority >= priority && link.is_queued() {
+            return;
+        }
+        let channel = &self.channels[c];
         let Some(receiver) = channel.receivers.first() else {
             let server = channel.server;
             self.pulse_push(c, node, priority);
@@ -195,8 +202,14 @@ impl<A: Arch> Kernel<A> {
         self.wake(receiver);
     }
 
-    /// The priority of what is to be done about a last close: one more than who closes has by itself, or by its client. Who works on such a pulse
-    /// brings about others that are as urgent, and not more: else they would climb.
+    /// Is it a program that runs?
+    fn by_program(&self) -> bool {
+        let by = self.dispatch.current;
+        by.is_some_and(|t| self.domains[self.threads[t].domain].is_program())
+    }
+
+    /// The priority of what is to be done about a last close, or about what a program tells: one more than who does that has by itself, or by its client.
+    /// Who works on such a pulse brings about others that are as urgent, and not more: else they would climb.
     fn of_close(&self) -> u8 {
         let by = self.dispatch.current.map_or(0, |t| {
             let thread = &self.threads[t];

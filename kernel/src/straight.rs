@@ -18,7 +18,7 @@ use cairn_abi::layout::{PAGE, USER_TOP};
 use cairn_abi::machine::Counters;
 use cairn_abi::service::receive;
 use cairn_abi::state::upcall;
-use cairn_abi::{flag, op, pulse, rights, PortalKind};
+use cairn_abi::{flag, op, priority, pulse, rights, PortalKind};
 
 /// Thread `t` of this domain, for which nothing unusual is pending, runs instead of the one that came in. False: bringing the processor to it takes more than a switch of spaces.
 #[inline(always)]
@@ -121,14 +121,22 @@ impl<A: Arch> Kernel<A> {
         debug_assert!(!portal.notified && !portal.pulse.is_queued());
         let (from, to) = self.threads.pair(t, r);
         let domain = &self.domains[to.domain];
+        // As `pulse_post` has it.
+        let told = match self.domains[from.domain].is_program() {
+            true => from.assigned.max(priority::NORMAL).saturating_add(1),
+            false => u8::MAX,
+        };
+        let effective = to.effective.min(told);
         if from.is_unusual()
             || domain.stops != 0
             || from.client.is_some()
-            || to.effective <= from.effective
-            || to.effective as i16 <= self.dispatch.ready.top()
+            || from.behalf < from.base
+            || effective <= from.effective
+            || effective as i16 <= self.dispatch.ready.top()
         {
             return None;
         }
+        (to.behalf, to.effective) = (told, effective);
         let channel = &mut self.channels[c];
         channel.plain = 0;
         channel.receivers = List::default();

@@ -580,6 +580,70 @@ fn who_hears_of_a_last_close_works_just_above_who_closed() {
     }
 }
 
+/// What a program tells a server by NOTIFY goes before that program, and not before others that are more important; what a component tells may be for
+/// somebody more important. Told again by who is more important, it is as urgent as that.
+#[test]
+fn what_a_program_tells_is_as_urgent_as_the_program() {
+    for (priority, ceiling, expected) in [(20, 127, 65), (100, 127, 101), (100, 128, 150)] {
+        for waits in [true, false] {
+            let mut w = World::new();
+            let (server, client, other) = (w.domain(), w.domain(), w.domain());
+            w.ok(w.init, client.slot, domain::CONFIGURE, &[0, ceiling]);
+            let (rx, own) = w.channel(server);
+            let (tx, again) = (w.portal(own, client, 7), w.portal(own, other, 8));
+            let s = w.thread(server, 150);
+            let component = w.thread(other, 140);
+            let t = w.thread(client, priority);
+            w.rest();
+            match waits {
+                true => w.receive(s, rx),
+                false => w.go(s, 0, current::SLEEP, 0, &[w.k.arch.time + 150]),
+            }
+            w.go(component, 0, current::SLEEP, 0, &[w.k.arch.time + 100]);
+            w.go(t, tx, cairn_abi::op::NOTIFY, 0, &[1]);
+            w.check();
+            if waits {
+                assert_eq!((w.current(), w.effective(s)), (Some(s), expected));
+                assert_eq!(w.pulse(s), (pulse::NOTIFY, 1, 7));
+                continue;
+            }
+            // Its other bits come from more important ones: the pulse is as urgent, and still one.
+            w.pass_time(100);
+            w.go(component, again, cairn_abi::op::NOTIFY, 0, &[1]);
+            w.go(component, 0, current::SLEEP, 0, &[w.k.arch.time + 1000]);
+            w.pass_time(60);
+            w.receive(s, rx);
+            assert_eq!(w.pulse(s), (pulse::NOTIFY, 1, 7));
+            assert_eq!(w.effective(s), 150, "the other pulse waits");
+            assert_eq!(w.poll(s, rx), Some((pulse::NOTIFY, 1, 8)));
+        }
+    }
+}
+
+#[test]
+fn a_pulse_told_again_is_as_urgent_as_the_last_who_told_it() {
+    let mut w = World::new();
+    let (server, client) = (w.domain(), w.domain());
+    w.ok(w.init, client.slot, domain::CONFIGURE, &[0, 127]);
+    let (rx, own) = w.channel(server);
+    let tx = w.portal(own, client, 7);
+    let s = w.thread(server, 150);
+    let (low, high) = (w.thread(client, 20), w.thread(client, 110));
+    w.rest();
+    w.go(s, 0, current::SLEEP, 0, &[w.k.arch.time + 150]);
+    w.go(high, 0, current::SLEEP, 0, &[w.k.arch.time + 100]);
+    w.go(low, tx, cairn_abi::op::NOTIFY, 0, &[1]);
+    w.pass_time(100);
+    w.go(high, tx, cairn_abi::op::NOTIFY, 0, &[2]);
+    w.check();
+    w.go(high, 0, current::SLEEP, 0, &[w.k.arch.time + 1000]);
+    w.pass_time(60);
+    w.receive(s, rx);
+    assert_eq!(w.pulse(s), (pulse::NOTIFY, 3, 7));
+    assert_eq!(w.effective(s), 111);
+    w.check();
+}
+
 /// A server that closes portals to itself is not more urgent with each of them, whomever it works for.
 #[test]
 fn last_closes_that_bring_about_others_do_not_climb() {
