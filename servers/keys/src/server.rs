@@ -583,14 +583,19 @@ impl<O: Outside> Keys<O> {
         self.list(caller.as_ref(), what, first)
     }
 
-    /// Some of what was left is taken apart, and there is a time for the rest.
+    /// Some of what was left is taken apart; the rest goes in the background, and what is not due yet in time.
     fn sweep(&mut self, cx: &mut Context) {
+        let left = self.sweep_piece(cx);
+        cx.leave(left, |cx| self.sweep_piece(cx));
+    }
+
+    /// Is anything left for now?
+    fn sweep_piece(&mut self, cx: &mut Context) -> bool {
         let now = cx.transport.realtime();
         self.store.collect(now / 1_000_000_000);
         let more = self.store.sweep(cx);
         let monotonic = cx.transport.monotonic();
         let next = match self.store.next_due() {
-            _ if more => Some(monotonic),
             None => None,
             // (The clock may be set meanwhile: it is looked at again in time.)
             Some(due) => {
@@ -599,6 +604,7 @@ impl<O: Outside> Keys<O> {
             }
         };
         cx.wake_at(next);
+        more
     }
 }
 
@@ -672,6 +678,13 @@ impl<O: Outside> Server for Keys<O> {
     }
 
     fn tick(&mut self, cx: &mut Context) {
-        self.sweep(cx);
+        // (Here it would go before all programs.)
+        if !cx.begin_background() {
+            self.sweep(cx);
+        }
+    }
+
+    fn background(&mut self, cx: &mut Context) -> bool {
+        self.sweep_piece(cx)
     }
 }

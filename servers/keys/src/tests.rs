@@ -104,6 +104,7 @@ fn settle(b: &mut Keyring) {
     }
     while !b.server.store.is_settled() {
         b.time_out();
+        b.background();
     }
 }
 
@@ -382,6 +383,7 @@ fn times_pass() {
     assert!(b.deadline().is_some());
     b.fake.time += 300_000_000_000;
     b.time_out();
+    while b.background() {}
     settle(&mut b);
     assert!(!keys_of(&mut b, SESSION).contains(&key));
     assert_eq!(read(&mut b, key).result(), -ENOKEY);
@@ -721,6 +723,7 @@ fn whatever_is_asked_ends() {
         if random(300) == 0 {
             b.fake.time += 200_000_000_000;
             b.time_out();
+            while b.background() {}
         }
         if random(200) == 0 {
             let domain = domains[random(4) as usize];
