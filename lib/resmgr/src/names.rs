@@ -158,7 +158,7 @@ impl<S: Server> Core<S> {
             }
             (opened.node, opened.kind)
         };
-        let meta = server.meta(node)?;
+        let (meta, identity) = (server.meta(node)?, server.identity(node));
         let what = (node, flags & !OPEN_ONLY, kind);
         let (badge, kept) = self.handles.open(cx, what, state)?;
         server.retain(node);
@@ -173,7 +173,7 @@ impl<S: Server> Core<S> {
         self.belongs_too(badge, cx.request.badge, mode & ROOTED != 0);
         let belongs = self.mount_of(badge).is_some();
         // (What is mounted where is not kept.)
-        if let Some(identity) = server.identity(node).filter(|_| !belongs) {
+        if let Some(identity) = identity.filter(|_| !belongs) {
             let root = root.and_then(|root| server.identity(root));
             self.handles.keep(badge, identity, root);
         }

@@ -228,16 +228,14 @@ impl Nodes {
         }
     }
 
-    /// Where a node is.
-    #[inline]
-    pub fn place(&self, ino: u32) -> Option<usize> {
-        let last = self.last.get();
-        match self.nodes.get(last) {
-            Some(node) if node.ino == ino => Some(last),
-            _ => self.search(ino),
-        }
+    /// The one that was found last, if it is this one.
+    #[inline(always)]
+    pub fn last(&self, ino: u32) -> Option<&Node> {
+        let last = self.nodes.get(self.last.get());
+        last.filter(|node| node.ino == ino)
     }
 
+    #[inline(never)]
     fn search(&self, ino: u32) -> Option<usize> {
         let place = self.index[self.slot(ino)].checked_sub(1)? as usize;
         self.last.set(place);
@@ -246,19 +244,25 @@ impl Nodes {
 
     #[inline]
     pub fn get(&self, ino: u32) -> Option<&Node> {
-        self.nodes.get(self.place(ino)?)
+        match self.last(ino) {
+            Some(node) => Some(node),
+            None => self.nodes.get(self.search(ino)?),
+        }
     }
 
-    #[inline]
+    /// (Each way has its own end, so that what was looked at in the quick one is not looked at again.)
+    #[inline(always)]
     pub fn get_mut(&mut self, ino: u32) -> Option<&mut Node> {
-        let place = self.place(ino)?;
-        self.nodes.get_mut(place)
+        match self.last(ino) {
+            Some(_) => self.nodes.get_mut(self.last.get()),
+            None => self.found(ino),
+        }
     }
 
-    /// The node at such a place.
-    #[inline]
-    pub fn at(&mut self, place: usize) -> &mut Node {
-        &mut self.nodes[place]
+    #[inline(never)]
+    fn found(&mut self, ino: u32) -> Option<&mut Node> {
+        let place = self.search(ino)?;
+        self.nodes.get_mut(place)
     }
 
     /// A node that is not there yet.

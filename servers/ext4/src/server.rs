@@ -299,10 +299,17 @@ impl<M: Memory, D: Device> Ext4<M, D> {
     /// The node, which is in memory from now on.
     #[inline]
     pub(crate) fn loaded(&mut self, ino: u32) -> Answer<&mut Node> {
-        if let Some(place) = self.nodes.place(ino) {
-            return Ok(self.nodes.at(place));
+        match self.nodes.last(ino) {
+            Some(_) => self.node(ino),
+            None => self.loaded_anew(ino),
         }
-        self.load_new(ino)?;
+    }
+
+    #[inline(never)]
+    fn loaded_anew(&mut self, ino: u32) -> Answer<&mut Node> {
+        if self.nodes.get(ino).is_none() {
+            self.load_new(ino)?;
+        }
         self.node(ino)
     }
 
@@ -369,11 +376,19 @@ impl<M: Memory, D: Device> Ext4<M, D> {
 
     /// The node is in memory and all of it is right.
     #[inline]
-    pub(crate) fn load_fresh(&mut self, ino: u32) -> Answer<()> {
-        match self.nodes.get(ino) {
-            Some(node) if !node.stale => Ok(()),
-            _ => self.refresh_now(ino),
+    pub(crate) fn load_fresh(&mut self, ino: u32) -> Answer<&mut Node> {
+        match self.nodes.last(ino) {
+            Some(node) if !node.stale => self.node(ino),
+            _ => self.loaded_fresh(ino),
         }
+    }
+
+    #[inline(never)]
+    fn loaded_fresh(&mut self, ino: u32) -> Answer<&mut Node> {
+        if self.nodes.get(ino).is_none_or(|node| node.stale) {
+            self.refresh_now(ino)?;
+        }
+        self.node(ino)
     }
 
     #[cold]

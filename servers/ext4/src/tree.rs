@@ -149,10 +149,9 @@ impl<M: Memory, D: Attached> Ext4<M, D> {
     /// Without the birth time.
     #[inline(always)]
     fn status(&mut self, node: u32) -> Answer<Stat> {
-        self.load_fresh(node)?;
         let dev = self.options.device;
         let blksize = self.block_size() as i64;
-        let node = self.node(node)?;
+        let node = self.load_fresh(node)?;
         node.used = true;
         let delayed = match node.delayed.is_empty() {
             true => 0,
@@ -635,7 +634,7 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
     fn retain(&mut self, node: u32) {
         if let Some(about) = self.nodes.get_mut(node) {
             about.opens += 1;
-            if about.opens == 1 && about.unsafe_data {
+            if about.unsafe_data && about.opens == 1 {
                 self.update_mark(node);
             }
         }
@@ -698,8 +697,7 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
         into: &mut Dirents,
     ) -> Answer<u64> {
         let dir = handle.node;
-        self.load_fresh(dir)?;
-        if self.node(dir)?.links == 0 {
+        if self.load_fresh(dir)?.links == 0 {
             return fail(ENOENT);
         }
         self.touch_accessed(cx, dir);

@@ -290,12 +290,15 @@ impl<N: Nucleus> Vm<N> {
     /// When those are late who were asked for something: when [`Vm::late`] is to be called.
     #[inline]
     pub fn deadline(&self) -> Option<u64> {
-        let lenders = self.lenders.first_late;
+        let soon = match (self.lenders.first_late, self.pagers.idle.due) {
+            (Some(lender), Some(idle)) => Some(lender.min(idle)),
+            (lender, idle) => lender.or(idle),
+        };
         if self.pagers.nobody_waits() {
-            return lenders;
+            return soon;
         }
-        let both = [lenders, self.pagers.deadline(), self.takings_deadline()];
-        both.into_iter().flatten().min()
+        let all = [soon, self.pagers.deadline(), self.takings_deadline()];
+        all.into_iter().flatten().min()
     }
 
     /// Time has passed: who was asked and did not come is not waited for any more.

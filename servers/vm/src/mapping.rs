@@ -222,6 +222,8 @@ impl<N: Nucleus> Vm<N> {
                 tag: None,
                 told: None,
                 idle: false,
+                rests: false,
+                shared: false,
                 maker: NOBODY,
                 origin,
                 account,

@@ -108,6 +108,8 @@ impl<N: Nucleus> Vm<N> {
             tag: watched.then_some(tag),
             told: told.then_some(tag),
             idle: false,
+            rests: false,
+            shared: false,
             writable: has(making::SHARED),
             with_maker,
             portals: 1,

@@ -122,6 +122,10 @@ pub struct Object {
     pub told: Option<u64>,
     /// Its maker shall hear that nobody has it mapped.
     pub idle: bool,
+    /// But not yet.
+    pub rests: bool,
+    /// Since it was last told so some region showed it shared, by which its pages may have been written.
+    pub shared: bool,
     pub writable: bool,
     /// It is zeroed when its maker ends.
     pub with_maker: bool,
@@ -242,6 +246,7 @@ impl Object {
     #[inline]
     pub(crate) fn shows(&mut self, region: &Region, pages: u64) {
         self.mapped += pages;
+        self.shared |= region.shared();
         if u64::from(region.flags) & flags::PROGRAM != 0 {
             self.programs += pages;
         }

@@ -93,6 +93,8 @@ impl<N: Nucleus> Vm<N> {
             tag: Some(CACHE_LEFT),
             told: None,
             idle: false,
+            rests: false,
+            shared: false,
             writable: true,
             with_maker: false,
             portals: 0,

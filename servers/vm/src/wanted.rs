@@ -21,6 +21,9 @@ use cairn_idl::vm::Wanted;
 
 /// How long a component waits for a pager (nanoseconds).
 pub const PATIENCE: u64 = 1_000_000_000;
+/// How long a pager does not hear of what nobody has mapped any more, where nothing can have been written (nanoseconds): the next program has its libraries mapped
+/// again by then.
+pub const REST: u64 = 50_000_000;
 /// Most pagers; threads that wait for pages; calls that wait until pages are written; ranges that will be wanted.
 const MAX_PAGERS: usize = 32;
 const MAX_MISSING: usize = 4096;
@@ -94,19 +97,30 @@ pub struct Pagers {
 pub struct Idle {
     list: Vec<Handle>,
     news: bool,
+    /// Those of which they need not hear before [`REST`] is over.
+    resting: Vec<Handle>,
+    /// When that is.
+    pub(crate) due: Option<u64>,
 }
 
 impl Idle {
     /// An object lost its last mapping.
     pub(crate) fn add(&mut self, object: &mut Object) {
-        // (Without room for it the maker hears when it is mapped no more the next time.)
-        if (object.is_watched() && object.maker != NOBODY || object.told.is_some())
-            && !object.idle
-            && self.list.try_reserve(1).is_ok()
+        let rests = object.may_rest();
+        if !(object.is_watched() && object.maker != NOBODY || object.told.is_some())
+            || object.idle && (rests || !object.rests)
         {
-            object.idle = true;
-            self.list.push(object.handle);
-            self.news = true;
+            return;
+        }
+        let list = match rests {
+            true => &mut self.resting,
+            false => &mut self.list,
+        };
+        // (Without room for it the maker hears when it is mapped no more the next time.)
+        if list.try_reserve(1).is_ok() {
+            list.push(object.handle);
+            (object.idle, object.rests) = (true, rests);
+            self.news |= !rests || self.due.is_none();
         }
     }
 }
@@ -130,6 +144,11 @@ impl Object {
     /// It is its maker who brings what is not there.
     pub(crate) fn is_watched(&self) -> bool {
         self.tag.is_some()
+    }
+
+    /// Its pager need not hear at once that nobody has it mapped any more.
+    fn may_rest(&self) -> bool {
+        self.told.is_none() && !self.shared
     }
 }
 
@@ -341,7 +360,7 @@ impl<N: Nucleus> Vm<N> {
             let object = self.pagers.idle.list.swap_remove(at);
             let object = self.objects.resolve(object);
             if let Some(object) = object.and_then(|i| self.objects.get_mut(i)) {
-                object.idle = false;
+                (object.idle, object.shared) = (false, object.mapped != 0 && object.shared);
                 // It may have been mapped again.
                 if let (0, Some(tag)) = (object.mapped, object.tag.or(object.told)) {
                     unused[count] = tag;
@@ -519,6 +538,30 @@ impl<N: Nucleus> Vm<N> {
             maker.is_some_and(|maker| self.tell_pager(maker))
         });
         self.pagers.idle.list = idle;
+        if !self.pagers.idle.resting.is_empty() && self.pagers.idle.due.is_none() {
+            self.pagers.idle.due = Some(self.nucleus.now() + REST);
+        }
+    }
+
+    /// Those that have rested are told, but for what is mapped again.
+    fn late_idle(&mut self, now: u64) {
+        if self.pagers.idle.due.is_none_or(|due| due > now) {
+            return;
+        }
+        self.pagers.idle.due = None;
+        for handle in core::mem::take(&mut self.pagers.idle.resting) {
+            let at = self.objects.resolve(handle);
+            let Some(object) = at.and_then(|at| self.objects.get_mut(at)) else {
+                continue;
+            };
+            if core::mem::take(&mut object.rests) {
+                object.idle = object.mapped == 0 && self.pagers.idle.list.try_reserve(1).is_ok();
+                if object.idle {
+                    self.pagers.idle.list.push(handle);
+                }
+            }
+        }
+        self.tell_idle();
     }
 
     /// The thread behind a token is gone.
@@ -529,6 +572,7 @@ impl<N: Nucleus> Vm<N> {
 
     /// Components that waited too long are refused.
     pub(crate) fn late_pages(&mut self, now: u64) {
+        self.late_idle(now);
         self.refuse(Fault::Missing, |_, m| {
             m.until.is_some_and(|until| until <= now)
         });

@@ -118,6 +118,12 @@ impl Server {
         all.iter().filter(|told| **told == WATCHER).count()
     }
 
+    /// What may be told later is told.
+    fn later(&mut self) {
+        self.world.vm.nucleus.time += crate::wanted::REST;
+        self.world.vm.late();
+    }
+
     /// What is wanted: what, tag, first, pages, ticket.
     fn wanted(&mut self) -> [u64; 5] {
         let answer = self.world.call_badge(self.id, 0, &[vm::OBJECT_WANTED]);
@@ -532,10 +538,12 @@ fn the_maker_hears_when_nobody_has_it_mapped() {
     let c = s.user(0);
     let words = [words[0], words[1], 20 * PAGE];
     assert_eq!(s.world.call(c, &words), 0);
+    s.later();
     assert_eq!(s.told(), 2);
     assert_eq!(s.map(c, 0, s.object), (AT * PAGE) as i64);
     assert_eq!(s.wanted()[0], 0);
     assert_eq!(s.world.call(c, &words), 0);
+    s.later();
     assert_eq!(s.wanted(), [4, TAG, 0, 0, 0]);
 }
 
@@ -735,6 +743,52 @@ fn who_made_a_fresh_object_hears_when_nobody_has_it_mapped() {
     assert_eq!((s.told(), s.wanted()), (1, [4, 77, 0, 0, 0]));
     assert_eq!(s.wanted()[0], 0);
     s.world.close_object(badge);
+    s.world.audit();
+}
+
+#[test]
+fn what_was_only_read_is_told_after_a_while_if_nobody_has_it_mapped_again() {
+    let mut s = Server::new(4);
+    let map = |s: &mut Server, how: u64, prot: u64| {
+        let id = s.world.create();
+        let words = [vm::OBJECT_MAP, AT * PAGE, PAGE, prot, flags::FIXED | how, 0];
+        let mapped = s.world.call_badge(id, s.object, &words).words[0];
+        assert_eq!(mapped, AT * PAGE);
+        id
+    };
+    let unused = [Wanted::Unused as u64, TAG];
+    let told = |s: &mut Server| s.wanted()[..2].to_vec();
+    // Programs that begin and end: nothing is told as long as one comes after the other.
+    for _ in 0..3 {
+        let id = map(&mut s, 0, prot::READ);
+        s.world.destroy(id);
+        assert_eq!((s.told(), s.wanted()[0]), (0, 0));
+        let next = map(&mut s, 0, prot::READ);
+        s.later();
+        assert_eq!((s.told(), s.world.vm.deadline()), (0, None));
+        s.world.destroy(next);
+        assert!(s.world.vm.deadline().is_some());
+    }
+    s.world.vm.late();
+    assert_eq!(s.told(), 0, "it is not late yet");
+    s.later();
+    assert_eq!((s.told(), told(&mut s)), (1, unused.to_vec()));
+    assert_eq!((s.wanted()[0], s.world.vm.deadline()), (0, None));
+    // What may have been written is told at once, also if it rests.
+    let id = map(&mut s, 0, prot::READ);
+    s.world.destroy(id);
+    let id = map(&mut s, SHARED, RW);
+    s.world.destroy(id);
+    assert_eq!((s.told(), told(&mut s)), (2, unused.to_vec()));
+    assert_eq!(s.wanted()[0], 0);
+    s.later();
+    assert_eq!((s.told(), s.wanted()[0]), (2, 0), "once");
+    // And it rests again when it was only read since.
+    let id = map(&mut s, 0, prot::READ);
+    s.world.destroy(id);
+    assert_eq!((s.told(), s.wanted()[0]), (2, 0));
+    s.later();
+    assert_eq!((s.told(), told(&mut s)), (3, unused.to_vec()));
     s.world.audit();
 }
 
