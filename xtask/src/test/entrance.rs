@@ -1,5 +1,6 @@
 //! Suite `entrance`: commands of `./cairn` itself, called as a person calls them, where no other suite goes through them.
 
+use super::lanes::Work;
 use super::{Report, Verdict};
 use crate::log::Log;
 use crate::verdict::WITHOUT_READER;
@@ -37,43 +38,74 @@ const CRASHES: [(&str, &str, &str); 2] = [
     ("init::first_process", " ends by exception 6", "init::main"),
 ];
 
-pub fn run(report: &Report) -> Result<()> {
-    for (name, needs_gdb, test) in [
-        ("entrance/head", false, head as fn() -> Result<Verdict>),
-        ("entrance/trace", false, trace),
-        ("entrance/alone", false, alone),
-        ("entrance/disks", false, disks),
-        ("entrance/forward", false, forward),
-        ("entrance/deadline", false, deadline),
-        ("entrance/package", false, package),
-        ("entrance/failing-package", false, failing_package),
-        ("entrance/root", false, root),
-        ("entrance/share", false, super::share::share),
-        ("entrance/9p", false, super::ninep::served),
-        ("entrance/ssh", false, super::ssh::ssh),
-        ("entrance/window", false, super::window::window),
-        ("entrance/driver", false, super::recipe::driver),
-        ("entrance/debug", true, debug),
-        ("entrance/crash", true, crash),
-        ("entrance/dead-at-start", true, dead_at_start),
-    ] {
-        if !report.wants(name) {
+type Test = fn() -> Result<Verdict>;
+
+/// Pieces of work, those that take longest first. What is in one piece is done one after the other: it uses the same disk of the host, or GDB.
+const PIECES: [&[(&str, Test)]; 13] = [
+    &[("entrance/9p", super::ninep::served)],
+    &[
+        ("entrance/package", package),
+        ("entrance/failing-package", failing_package),
+        ("entrance/root", root),
+    ],
+    &[("entrance/disks", disks)],
+    &[("entrance/ssh", super::ssh::ssh)],
+    &[("entrance/share", super::share::share)],
+    &[("entrance/deadline", deadline)],
+    &[("entrance/trace", trace)],
+    &[("entrance/forward", forward)],
+    &[
+        ("entrance/debug", debug),
+        ("entrance/crash", crash),
+        ("entrance/dead-at-start", dead_at_start),
+    ],
+    &[("entrance/alone", alone)],
+    &[("entrance/driver", super::recipe::driver)],
+    &[("entrance/window", super::window::window)],
+    &[("entrance/head", head)],
+];
+
+pub fn work(report: &Report) -> Result<Vec<Work<'_>>> {
+    let mut work: Vec<Work> = Vec::new();
+    for piece in PIECES {
+        let wanted = piece
+            .iter()
+            .copied()
+            .filter(|test| is_wanted(report, test.0));
+        let wanted: Vec<(&str, Test)> = wanted.collect();
+        if wanted.is_empty() {
             continue;
         }
-        if needs_gdb && !there_is_gdb() {
-            println!("skip  {name}: there is no gdb (`./cairn debug` installs it)");
-            continue;
-        }
-        if name == "entrance/ssh" && !super::ssh::there_is_ssh() {
-            println!("skip  {name}: there is no ssh (`./cairn run --ssh` installs it)");
-            continue;
-        }
-        build::system()?;
-        let begun = Instant::now();
-        let verdict = test()?;
-        report.result(name, begun.elapsed(), verdict);
+        work.push(Box::new(move || {
+            for (name, test) in wanted {
+                let begun = Instant::now();
+                let verdict = test()?;
+                report.result(name, begun.elapsed(), verdict);
+            }
+            Ok(())
+        }));
     }
-    Ok(())
+    if !work.is_empty() {
+        build::system()?;
+    }
+    Ok(work)
+}
+
+/// It is asked for, and there is what it needs.
+fn is_wanted(report: &Report, name: &str) -> bool {
+    const NEED_GDB: [&str; 3] = ["entrance/debug", "entrance/crash", "entrance/dead-at-start"];
+    if !report.wants(name) {
+        return false;
+    }
+    if NEED_GDB.contains(&name) && !there_is_gdb() {
+        println!("skip  {name}: there is no gdb (`./cairn debug` installs it)");
+        return false;
+    }
+    if name == "entrance/ssh" && !super::ssh::there_is_ssh() {
+        println!("skip  {name}: there is no ssh (`./cairn run --ssh` installs it)");
+        return false;
+    }
+    true
 }
 
 fn there_is_gdb() -> bool {

@@ -2,13 +2,36 @@
 
 use super::{Report, Verdict};
 use crate::{build, packet, places, progress};
-use anyhow::Result;
-use std::process::{Command, Stdio};
-use std::time::Instant;
+use anyhow::{Context, Result};
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::RecvTimeoutError;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 pub fn run(report: &Report) -> Result<()> {
-    if report.wants("host/unit") {
-        unit(report)?;
+    let unit = match report.wants("host/unit") {
+        true => Some(Unit::start()?),
+        false => None,
+    };
+    // When all is compiled the programs run one after the other, and a processor has time for the rest.
+    let rest = rest(report);
+    if let Some(unit) = unit {
+        unit.end(report)?;
+    }
+    rest
+}
+
+/// Crates whose documentation has code, which rustdoc compiles and runs, and their folders.
+const DOCUMENTED: [(&str, &str); 2] = [
+    ("cairn-resmgr", "lib/resmgr/"),
+    ("cairn-failing", "lib/failing/"),
+];
+
+/// What there is beside unit tests.
+fn rest(report: &Report) -> Result<()> {
+    if report.wants("host/documentation") {
+        documentation(report)?;
     }
     packet_scripts(report)?;
     if report.wants("host/clippy") {
@@ -74,29 +97,94 @@ pub fn campaign(cases: u32) -> Result<u8> {
     Ok(u8::from(failed > 0))
 }
 
-/// `cargo test` of the crates that run on the host.
-fn unit(report: &Report) -> Result<()> {
-    let begun = Instant::now();
-    let mut step = progress::Step::begin("unit tests on the host (cargo test)");
-    let child = cargo()
-        .args(["test", "--no-fail-fast"])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
-    let waiting = std::thread::spawn(move || child.wait_with_output());
-    while !waiting.is_finished() {
-        std::thread::sleep(std::time::Duration::from_millis(100));
-        step.tick();
+/// `cargo test` of the crates that run on the host. (Without rustdoc, which would look through each crate once more: [`documentation`].)
+struct Unit {
+    begun: Instant,
+    /// Ends with what the programs printed, and what cargo said.
+    child: Child,
+    printed: JoinHandle<std::io::Result<Vec<u8>>>,
+    said: JoinHandle<String>,
+}
+
+impl Unit {
+    /// All is compiled, or cannot be, when this returns.
+    fn start() -> Result<Unit> {
+        let begun = Instant::now();
+        let mut step = progress::Step::begin("unit tests on the host (cargo test)");
+        let mut child = cargo()
+            .args(["test", "--no-fail-fast", "--tests"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        let (mut output, errors) = child
+            .stdout
+            .take()
+            .zip(child.stderr.take())
+            .context("no pipes")?;
+        let printed = std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            output.read_to_end(&mut bytes).map(|_| bytes)
+        });
+        let (compiled, is_compiled) = std::sync::mpsc::channel();
+        let said = std::thread::spawn(move || {
+            let mut text = String::new();
+            for line in BufReader::new(errors).lines().map_while(Result::ok) {
+                if line.trim_start().starts_with("Finished ") {
+                    let _ = compiled.send(());
+                }
+                text.push_str(&line);
+                text.push('\n');
+            }
+            text
+        });
+        while is_compiled.recv_timeout(Duration::from_millis(100)) == Err(RecvTimeoutError::Timeout)
+        {
+            step.tick();
+        }
+        Ok(Unit {
+            begun,
+            child,
+            printed,
+            said,
+        })
     }
-    drop(step);
-    let output = waiting
-        .join()
-        .map_err(|_| anyhow::anyhow!("the thread that waited for cargo failed"))??;
+
+    fn end(mut self, report: &Report) -> Result<()> {
+        let failed = |_| anyhow::anyhow!("a thread that read what cargo says failed");
+        let printed = self.printed.join().map_err(failed)??;
+        let errors = self.said.join().map_err(failed)?;
+        let status = self.child.wait()?;
+        let text = String::from_utf8_lossy(&printed);
+        judge(report, self.begun, &text, &errors, status.success())
+    }
+}
+
+fn documentation(report: &Report) -> Result<()> {
+    let begun = Instant::now();
+    let mut command = cargo();
+    command.args(["test", "--doc"]);
+    for (package, _) in DOCUMENTED {
+        command.args(["-p", package]);
+    }
+    let output = command.stdin(Stdio::null()).output()?;
     let text = String::from_utf8_lossy(&output.stdout);
-    let (passed, failed) = counts(&text);
+    let enough = output.status.success() && counts(&text).0 >= DOCUMENTED.len();
+    let verdict = match enough {
+        true => Ok(()),
+        false => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            Err(last_lines(&format!("{text}{said}"), 40))
+        }
+    };
+    report.result("host/documentation", begun.elapsed(), verdict);
+    Ok(())
+}
+
+/// What became of the unit tests.
+fn judge(report: &Report, begun: Instant, text: &str, errors: &str, success: bool) -> Result<()> {
+    let (passed, failed) = counts(text);
     let complaint = || {
-        let errors = String::from_utf8_lossy(&output.stderr);
         let mut failing: Vec<&str> = text
             .lines()
             .filter(|l| l.ends_with("FAILED") || l.contains("panicked at"))
@@ -110,10 +198,10 @@ fn unit(report: &Report) -> Result<()> {
         format!(
             "{}\n{least}\n{}",
             failing.join("\n"),
-            last_lines(&errors, 30)
+            last_lines(errors, 30)
         )
     };
-    match output.status.success() {
+    match success {
         true => {
             println!(
                 "ok    host/unit: {passed} tests ({:.1} s)",
@@ -225,6 +313,49 @@ fn last_lines(text: &str, count: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Code in the documentation of other crates would not be looked at.
+    #[test]
+    fn code_in_documentation_is_tested() {
+        let output = Command::new("git")
+            .args([
+                "grep",
+                "-nE",
+                "^ *//[/!]( ?```| {5,}[^ ]|$)",
+                "--",
+                "*/src/*.rs",
+            ])
+            .current_dir(places::root())
+            .output()
+            .unwrap();
+        let lines = String::from_utf8(output.stdout).unwrap();
+        let (mut open, mut before) = (false, ("", 0));
+        for line in lines.lines() {
+            let [file, number, text] = line.splitn(3, ':').collect::<Vec<_>>()[..] else {
+                panic!("{line}");
+            };
+            let number: usize = number.parse().unwrap();
+            let code = match text.split_once("```") {
+                Some((_, what)) => {
+                    open = !open;
+                    open && what != "text"
+                }
+                // What is set in behind an empty line is code as well.
+                None => {
+                    let empty = text.ends_with('/') || text.ends_with('!');
+                    let behind = before == (file, number.wrapping_sub(1));
+                    if empty {
+                        before = (file, number);
+                    }
+                    !open && !empty && behind
+                }
+            };
+            let tested = DOCUMENTED
+                .iter()
+                .any(|(_, folder)| file.starts_with(folder));
+            assert!(!code || tested, "{line}");
+        }
+    }
 
     #[test]
     fn counts_are_summed() {

@@ -103,7 +103,6 @@ pub fn test(arguments: &cli::Test) -> Result<u8> {
     if all {
         host::run(&report)?;
         image::run(&report)?;
-        entrance::run(&report)?;
         tables::run(&report)?;
     }
     // From here on what machines do is looked at afterwards.
@@ -146,7 +145,11 @@ fn machines(report: &Report, arguments: &cli::Test, all: bool) -> Result<()> {
         true => native::work(report, smp)?,
         false => Default::default(),
     };
-    let mut work = games;
+    let mut work = match all {
+        true => entrance::work(report)?,
+        false => Vec::new(),
+    };
+    work.extend(games);
     work.extend(programs::work(report, arguments)?);
     work.extend(abuse::work(report, arguments)?);
     if all {
