@@ -4,7 +4,10 @@
 //! or *cold* (free, without one). What always holds:
 //! * a page that is handed out has its frame already, so that no use of memory can fail later;
 //! * neighbours that are free in the same way are one run; runs are found by their length, and nothing is walked that grows with the heap;
-//! * at most [`WARM`] pages are warm after an operation: beyond it runs are given back until half of that is left.
+//! * at most [`WARM`] pages are warm after an operation, and mostly fewer: beyond the bound of the moment runs are given back until half of it is left.
+//!
+//! The bound begins at [`LEAST`]. It doubles when pages get frames of which some were just given back, and halves when pages are given back twice in a row: who uses
+//! pages to and fro asks nobody, and what a flood took goes back.
 //!
 //! [`Frames`] is `vm` here, and a fake in the tests.
 
@@ -14,6 +17,8 @@ use core::ptr::{null_mut, NonNull};
 pub const PAGE: usize = 4096;
 /// Most free pages that keep their frames.
 pub const WARM: usize = 64;
+/// And the bound of a heap that does not use more to and fro.
+pub const LEAST: usize = 16;
 /// Pages that get their frames together where the heap grows by less.
 const STEP: u32 = 16;
 /// The largest object that shares a page.
@@ -121,6 +126,9 @@ pub struct PageHeap<F> {
     cold: Bins,
     warm_pages: usize,
     used_pages: usize,
+    /// Most free pages that keep their frames now; whether some were given back since others got theirs.
+    bound: usize,
+    cooled: bool,
     /// Pages of each class that have room.
     room: [u32; CLASSES.len()],
 }
@@ -154,6 +162,8 @@ impl<F: Frames> PageHeap<F> {
             cold: Bins::EMPTY,
             warm_pages: 0,
             used_pages: 0,
+            bound: LEAST,
+            cooled: false,
             room: [NONE; CLASSES.len()],
         }
     }
@@ -184,7 +194,9 @@ impl<F: Frames> PageHeap<F> {
             let Some(run) = self.take_cold((pages - self.warm_pages) as u32, false) else {
                 return false;
             };
-            self.give(run.0, run.1);
+            // (They are about to be used.)
+            self.warm_pages += run.1 as usize;
+            self.join(run.0, run.1, Kind::Warm);
         }
         true
     }
@@ -327,6 +339,9 @@ impl<F: Frames> PageHeap<F> {
 
     /// A run that was cold or never used and has frames now (marked as in use, and not counted): at least this long.
     fn take_cold(&mut self, length: u32, must: bool) -> Option<(u32, u32)> {
+        if core::mem::take(&mut self.cooled) {
+            self.bound = (self.bound * 2).min(WARM);
+        }
         if let Some((first, all)) = self.find(length, Kind::Cold) {
             let wish = length.max(STEP).min(all);
             for part in [wish, length] {
@@ -396,8 +411,11 @@ impl<F: Frames> PageHeap<F> {
     fn give(&mut self, first: u32, length: u32) {
         self.warm_pages += length as usize;
         self.join(first, length, Kind::Warm);
-        if self.warm_pages > WARM {
-            self.cool_down(WARM / 2);
+        if self.warm_pages > self.bound {
+            self.cool_down(self.bound / 2);
+            if core::mem::replace(&mut self.cooled, true) {
+                self.bound = (self.bound / 2).max(LEAST);
+            }
         }
     }
 

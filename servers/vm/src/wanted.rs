@@ -21,8 +21,8 @@ use cairn_idl::vm::Wanted;
 
 /// How long a component waits for a pager (nanoseconds).
 pub const PATIENCE: u64 = 1_000_000_000;
-/// How long a pager does not hear of what nobody has mapped any more, where nothing can have been written (nanoseconds): the next program has its libraries mapped
-/// again by then.
+/// How long a pager does not hear of what nobody has mapped any more, where nothing can have been written (nanoseconds): the next program has its libraries
+/// mapped again by then.
 pub const REST: u64 = 50_000_000;
 /// Most pagers; threads that wait for pages; calls that wait until pages are written; ranges that will be wanted.
 const MAX_PAGERS: usize = 32;
