@@ -324,7 +324,10 @@ impl<S: Server> Core<S> {
         cx: &mut Context,
         reply: &mut Reply<'a>,
     ) -> Answer<()> {
-        let stat = self.status(server, cx)?;
+        let mut stat = self.status(server, cx)?;
+        if cx.request.words[1] & fs::STAT_BIRTH != 0 && stat.mode & s::IFMT == s::IFDIR {
+            stat.unused[2] |= self.roots(server, cx, stat.ino);
+        }
         if cx.request.words[1] & STAT_WORDS != 0 {
             reply.words = stat_words::pack(&stat).unwrap_or_default();
             return Ok(());
@@ -332,6 +335,20 @@ impl<S: Server> Core<S> {
         layout::stat_bytes(&stat, &mut self.structure);
         reply.data = &self.structure;
         Ok(())
+    }
+
+    /// Which roots the directory with this number is.
+    #[cold]
+    fn roots(&mut self, server: &mut S, cx: &Context, ino: u64) -> i64 {
+        let badge = cx.request.badge;
+        let is = |server: &mut S, root| server.meta(root).is_ok_and(|meta| meta.ino == ino);
+        let all = server.root(if badge >> 32 == 0 { badge } else { 0 });
+        let all = if is(server, all) { fs::ROOT_OF_ALL } else { 0 };
+        let handle = self.handles.entry(badge).and_then(|entry| entry.root);
+        match handle {
+            Some(root) if is(server, root) => all | fs::ROOT_OF_HANDLE,
+            _ => all,
+        }
     }
 
     /// What STAT is about.

@@ -361,6 +361,14 @@ impl Table {
         self.entry(fd).map(|entry| entry.file.clone())
     }
 
+    /// As many places as Linux's table would have, with this highest descriptor ever: select(2) looks at no number beyond.
+    pub fn places(&self) -> u32 {
+        match self.entries.len() as u32 {
+            0..=64 => 64,
+            length => length.next_power_of_two().max(128),
+        }
+    }
+
     /// Could another descriptor be given out?
     pub fn check_room(&self) -> Result<()> {
         // Some lie beyond the limit where it was lowered: then there may be room below it all the same.

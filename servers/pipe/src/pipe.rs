@@ -46,6 +46,8 @@ pub struct Pipe {
     pub owner: u32,
     pub gid: u32,
     pub mode: u32,
+    /// Of access, of change of contents and of change, as utimensat said: seconds and nanoseconds. Nothing else sets them.
+    pub times: [(i64, i64); 3],
     /// It is to be looked at whether the ring's memory can go.
     pub emptied: bool,
 }
@@ -87,6 +89,7 @@ impl Pipe {
             owner: uid,
             gid,
             mode: 0o600,
+            times: [(0, 0); 3],
             emptied: false,
         }
     }

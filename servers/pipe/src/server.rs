@@ -345,15 +345,19 @@ impl Server for Pipes {
         Some(at)
     }
 
-    /// Of a pipe without a name: those of FIFOs are their files'. (Its times are not kept.)
-    fn change(&mut self, _: &mut Context, node: Node, change: &Change) -> Answer<()> {
-        let times = change.atime.is_some() || change.mtime.is_some();
+    /// Of a pipe without a name: those of FIFOs are their files'.
+    fn change(&mut self, cx: &mut Context, node: Node, change: &Change) -> Answer<()> {
+        let now = (cx.now() / 1_000_000_000) as i64;
         match node {
-            Node::Pipe(index) if !times => match self.objects.get_mut(index) {
+            Node::Pipe(index) => match self.objects.get_mut(index) {
                 Some(Object::Pipe(pipe)) if pipe.fifo.is_none() => {
                     pipe.mode = change.mode.unwrap_or(pipe.mode);
                     pipe.owner = change.uid.unwrap_or(pipe.owner);
                     pipe.gid = change.gid.unwrap_or(pipe.gid);
+                    let [access, contents, changed] = &mut pipe.times;
+                    *access = change.atime.unwrap_or(*access);
+                    *contents = change.mtime.unwrap_or(*contents);
+                    *changed = (now, 0);
                     Ok(())
                 }
                 _ => Err(Failure::Errno(EPERM)),
@@ -364,15 +368,22 @@ impl Server for Pipes {
 
     fn stat(&mut self, _: &mut Context, node: Node) -> Answer<Stat> {
         let meta = self.meta(node)?;
-        let fifo = match node {
+        let (fifo, times) = match node {
             Node::Pipe(index) => match self.object(index)? {
-                Object::Pipe(pipe) => pipe.fifo,
-                Object::Event(_) => None,
+                Object::Pipe(pipe) => (pipe.fifo, pipe.times),
+                Object::Event(_) => (None, [(0, 0); 3]),
             },
-            _ => None,
+            _ => (None, [(0, 0); 3]),
         };
+        let [(atime, atime_ns), (mtime, mtime_ns), (ctime, ctime_ns)] = times;
         Ok(Stat {
             dev: fifo.map_or(ST_DEV, |fifo| fifo.dev),
+            atime,
+            atime_ns,
+            mtime,
+            mtime_ns,
+            ctime,
+            ctime_ns,
             ..cairn_resmgr::layout::plain_stat(&meta)
         })
     }

@@ -993,7 +993,12 @@ fn a_pipe_is_given_away() {
     become_user(&mut b, 0);
     assert_eq!(b.result(r, &[fs::CHOWN, 6, 8, 0], b""), 0);
     assert_eq!(told(&mut b, w), [0o10640, 6, 8]);
-    assert_eq!(b.result(r, &[fs::UTIMENS, 1, 1, 1, 1, 0], b""), -EPERM);
+    assert_eq!(b.result(r, &[fs::UTIMENS, 1, 2, 3, 4, 0], b""), 0);
+    let answer = b.call(w, &[fs::STAT, 0], b"", 144).unwrap();
+    let word = |at: usize| u64::from_ne_bytes(answer.data[at..at + 8].try_into().unwrap());
+    assert_eq!([72, 80, 88, 96].map(word), [1, 2, 3, 4]);
+    become_user(&mut b, 7);
+    assert_eq!(b.result(r, &[fs::UTIMENS, 1, 2, 3, 4, 0], b""), -EPERM);
     assert_eq!(b.server.capacity_of(6), 0);
     assert_ne!(b.server.capacity_of(5), 0);
 }

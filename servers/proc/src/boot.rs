@@ -107,6 +107,7 @@ impl<S: System> Manager<S> {
         block.extend(&strings);
 
         let inheritance = Inheritance {
+            has_left_terminal: false,
             creds: crate::capabilities::first(),
             dispositions: Default::default(),
             scheduling: Default::default(),

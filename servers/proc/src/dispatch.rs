@@ -248,7 +248,7 @@ impl<S: System> Manager<S> {
                     return Err(EINVAL);
                 }
                 let watcher = (message.portals == 1).then_some(Portal(words[7] as u32));
-                if self.set_terminal(words[1], words[2], watcher)? {
+                if self.set_terminal((words[1], words[2], words[3]), watcher)? {
                     Ok(Outcome::Kept(0))
                 } else {
                     done(0)

@@ -47,6 +47,7 @@ impl<S: System> Manager<S> {
             ..Session::default()
         };
         self.numbers.set_session(pid, session);
+        self.processes[slot].has_left_terminal = false;
         self.new_group(slot, session);
     }
 
@@ -209,7 +210,7 @@ impl<S: System> Manager<S> {
             parent as u64,
             group.pgid as u64,
             session.sid as u64,
-            session.terminal as u64,
+            self.terminal_of(slot).into(),
             tid as u64,
         ])
     }
@@ -294,9 +295,18 @@ impl<S: System> Manager<S> {
             process.pid as u64,
             group.pgid as u64,
             session.sid as u64,
-            session.terminal as u64,
+            self.terminal_of(slot).into(),
             bits,
         ]))
+    }
+
+    /// Device number of a process's terminal, 0 without one.
+    pub(crate) fn terminal_of(&self, slot: Slot) -> u32 {
+        let process = &self.processes[slot];
+        match process.has_left_terminal {
+            true => 0,
+            false => self.sessions[self.groups[process.group].session].terminal,
+        }
     }
 
     pub(crate) fn by_domain(&self, domain: u64) -> Result<Slot, Errno> {
@@ -332,14 +342,21 @@ impl<S: System> Manager<S> {
     /// SET_TERMINAL. Says whether the passed portal was kept.
     pub(crate) fn set_terminal(
         &mut self,
-        sid: u64,
-        device: u64,
+        (sid, device, member): (u64, u64, u64),
         watcher: Option<Portal>,
     ) -> Result<bool, Errno> {
         let session = match self.numbers.get(sid).session {
             NONE => return Err(ESRCH),
             session => session,
         };
+        if member != 0 {
+            let member = self.numbers.process(member).ok_or(ESRCH)?;
+            if device != 0 || self.session_of(member) != session {
+                return Err(EINVAL);
+            }
+            self.processes[member].has_left_terminal = true;
+            return Ok(false);
+        }
         let device = u32::try_from(device).map_err(|_| EINVAL)?;
         let record = &mut self.sessions[session];
         if device != 0 && record.terminal != 0 && record.terminal != device {

@@ -254,6 +254,7 @@ impl<S: System> Manager<S> {
         if self.processes[child].limits.soft(CPU) != u64::MAX {
             self.follow_cpu_limit(child);
         }
+        self.apply_turn(child, 0);
         if self
             .system
             .control(domain, id, thread::START, [0; 3])

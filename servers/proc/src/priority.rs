@@ -24,6 +24,9 @@ const IDLE: u8 = 40;
 /// The first above all nice values.
 const REALTIME: u32 = 85;
 
+/// How long a turn of SCHED_RR is, in ns, as on Linux. (All others have the nucleus's own.)
+pub const TURN: u64 = 100_000_000;
+
 /// Highest nucleus priority of a Linux thread.
 pub const CEILING: u8 = priority::SERVER - 1;
 
@@ -63,10 +66,22 @@ impl<S: System> Manager<S> {
         };
         let level = of(&thread.scheduling, process.shift) as u64;
         let kind = policy_of(&thread.scheduling);
+        let turn = match thread.scheduling.policy {
+            SCHED_RR => TURN,
+            _ => 0,
+        };
         let id = thread.id;
         let _ = self
             .system
-            .control(domain, id, thread::SET_PRIORITY, [level, kind, 0]);
+            .control(domain, id, thread::SET_PRIORITY, [level, kind, turn]);
+    }
+
+    /// A new thread has its priority already, and not yet the turns of its policy.
+    pub(crate) fn apply_turn(&mut self, slot: Slot, at: usize) {
+        let thread = self.processes[slot].threads.get(at);
+        if thread.is_some_and(|thread| thread.scheduling.policy == SCHED_RR) {
+            self.apply_thread(slot, at);
+        }
     }
 
     /// The thread that a call by `caller` means with `number`: 0 is the caller itself, a process's number its first thread.

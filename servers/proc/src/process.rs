@@ -195,6 +195,8 @@ pub struct Process {
     pub group: Slot,
     /// Index in the group's list of members.
     pub group_at: u32,
+    /// It has no terminal though its session may have one (TIOCNOTTY).
+    pub has_left_terminal: bool,
 
     pub creds: Credentials,
     pub queue: Queue,
@@ -282,6 +284,7 @@ pub struct Process {
 /// What a child has from its parent.
 pub struct Inheritance {
     pub creds: Credentials,
+    pub has_left_terminal: bool,
     pub dispositions: Dispositions,
     pub scheduling: Scheduling,
     pub limits: Rc<Limits>,
@@ -331,6 +334,7 @@ impl Process {
     pub fn bequeath(&self, by: Id) -> Inheritance {
         Inheritance {
             creds: self.creds,
+            has_left_terminal: self.has_left_terminal,
             dispositions: self.dispositions,
             scheduling: self.scheduling_of(by).inherited(),
             limits: self.limits.clone(),
@@ -375,6 +379,7 @@ impl Process {
         self.reports = 0;
         self.group = NONE;
         self.creds = from.creds;
+        self.has_left_terminal = from.has_left_terminal;
         self.queue.discard(u64::MAX);
         self.dispositions = from.dispositions;
         self.stop_taken = false;

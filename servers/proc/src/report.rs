@@ -260,7 +260,7 @@ impl<S: System> Manager<S> {
             ppid: parent,
             pgid: group.pgid,
             sid: session.sid,
-            terminal: session.terminal,
+            terminal: self.terminal_of(slot),
             foreground: session.foreground,
             state: state as u32,
             threads: process.threads.len() as u32,

@@ -121,6 +121,7 @@ impl<S: System> Manager<S> {
         let stops = usize::from(process.stopped.is_some()) + usize::from(process.halted);
         (0..stops).for_each(|_| self.system.stop(domain));
         self.release_vfork_parent(slot);
+        self.apply_turn(slot, 0);
         if self
             .system
             .control(domain, id, thread::START, [0; 3])

@@ -64,6 +64,8 @@ impl<S: System> Manager<S> {
             let at = self.processes[slot].threads.len() - 1;
             self.trace_child((slot, by), (slot, at), event::CLONE);
         }
+        let at = self.processes[slot].threads.len() - 1;
+        self.apply_turn(slot, at);
         let _ = self.system.control(domain, id, thread::START, [0; 3]);
         Ok(Outcome::words(&[tid as u64, id as u64]))
     }

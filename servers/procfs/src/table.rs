@@ -379,7 +379,7 @@ pub fn rows<S: System>() -> alloc::vec::Vec<Row<S>> {
             ipc::limits(s, &[Limits::Shmmni], to)
         })),
         fixed(Kernel, "core_uses_pid", "0\n"),
-        fixed(Kernel, "sched_rr_timeslice_ms", "10\n"),
+        fixed(Kernel, "sched_rr_timeslice_ms", "100\n"),
         fixed(Kernel, "sched_rt_period_us", "1000000\n"),
         fixed(Kernel, "sched_rt_runtime_us", "-1\n"),
         fixed(Kernel, "shm_rmid_forced", "0\n"),

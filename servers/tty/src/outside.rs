@@ -145,7 +145,13 @@ impl World for Outside {
             _ => Some(self.leader_portal(index).ok_or(EIO)?.0),
         };
         self.proc()?
-            .set_terminal(session as u64, device, watcher)
+            .set_terminal(session as u64, device, 0, watcher)
+            .map_err(Failure::errno)
+    }
+
+    fn leave_terminal(&mut self, member: &Ids) -> Result<(), Errno> {
+        self.proc()?
+            .set_terminal(member.session.into(), 0, member.pid.into(), None)
             .map_err(Failure::errno)
     }
 

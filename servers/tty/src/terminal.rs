@@ -466,13 +466,13 @@ impl Terminal {
         Ok(())
     }
 
-    /// TIOCNOTTY of the session leader: the session gives the terminal up.
+    /// TIOCNOTTY: the session leader gives it up for the session, another member for itself.
     pub fn release(&mut self, ids: &Ids, world: &mut dyn World) -> Result<(), i64> {
         if !self.controls(ids) {
             return Err(ENOTTY);
         }
         if !ids.leader {
-            return Err(EPERM);
+            return world.leave_terminal(ids);
         }
         if self.foreground != 0 {
             world.signal(self.foreground, SIGHUP);

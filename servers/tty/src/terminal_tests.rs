@@ -20,6 +20,8 @@ pub struct Fake {
     pub foregrounds: Vec<(u32, u32)>,
     pub groups: Vec<u32>,
     pub configured: Vec<u32>,
+    /// Members of sessions that gave the terminal up for themselves.
+    pub left: Vec<u32>,
     /// By domain.
     pub processes: std::collections::BTreeMap<u32, Ids>,
 }
@@ -75,6 +77,10 @@ impl World for Fake {
             self.signals.push((group, signal));
         }
         self.groups.contains(&group)
+    }
+    fn leave_terminal(&mut self, member: &Ids) -> Result<(), i64> {
+        self.left.push(member.pid);
+        Ok(())
     }
     fn set_terminal(&mut self, session: u32, device: u64, _: usize) -> Result<(), i64> {
         self.sessions.push((session, device));
@@ -323,6 +329,26 @@ fn only_a_leader_without_terminal_acquires() {
         ..other
     };
     assert_eq!(terminal.acquire(&busy, true, &mut world), Err(EPERM));
+}
+
+#[test]
+fn a_member_gives_the_terminal_up_for_itself_and_the_leader_for_all() {
+    let (mut terminal, mut world) = controlled();
+    let member = Ids {
+        pid: 30,
+        leader: false,
+        ..shell()
+    };
+    assert_eq!(terminal.release(&member, &mut world), Ok(()));
+    assert_eq!((&world.left[..], terminal.session), (&[30][..], 10));
+    let gone = Ids {
+        terminal: 0,
+        ..member
+    };
+    assert_eq!(terminal.release(&gone, &mut world), Err(ENOTTY));
+    assert!(world.signals.is_empty());
+    assert_eq!(terminal.release(&shell(), &mut world), Ok(()));
+    assert_eq!((world.left.len(), terminal.session), (1, 0));
 }
 
 #[test]

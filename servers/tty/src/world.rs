@@ -68,6 +68,8 @@ pub trait World {
     fn signal(&mut self, group: u32, signal: u8) -> bool;
     /// The session gets `device` as its controlling terminal (0: loses it). The end of its leader is told to terminal `index`.
     fn set_terminal(&mut self, session: u32, device: u64, index: usize) -> Result<(), i64>;
+    /// This member of a session has no terminal any more.
+    fn leave_terminal(&mut self, member: &Ids) -> Result<(), i64>;
     /// For ps: the foreground group of the session's terminal.
     fn note_foreground(&mut self, session: u32, group: u32);
 }

@@ -524,6 +524,52 @@ impl<N: Nucleus> Vm<N> {
         Ok(0)
     }
 
+    /// REMAP of no bytes: what is shared there is mapped a second time.
+    fn map_again(
+        &mut self,
+        index: usize,
+        address: u64,
+        len: u64,
+        flag: u64,
+        wanted: u64,
+    ) -> Result<u64, Errno> {
+        let space = self.spaces.get(index).ok_or(ESRCH)?;
+        let region = *space.regions.find(address / PAGE).ok_or(EFAULT)?;
+        if !address.is_multiple_of(PAGE) || flag & DONT_UNMAP != 0 {
+            return Err(EINVAL);
+        }
+        if !region.shared() || region.object == ANONYMOUS {
+            return Err(EINVAL);
+        }
+        if flag & MAY_MOVE == 0 {
+            return Err(ENOMEM);
+        }
+        let (at, exact) = match flag & REMAP_FIXED {
+            0 => (0, 0),
+            _ => (wanted, flags::FIXED),
+        };
+        if exact != 0 {
+            let (start, end) = range(at, len, EINVAL)?;
+            let old = address / PAGE;
+            if start < old && old < end {
+                return Err(EINVAL);
+            }
+        }
+        let locked = match region.marks & LOCKED {
+            0 => 0,
+            _ => flags::LOCKED,
+        };
+        let high = match region.start >= layout::PERSONALITY / PAGE {
+            true => flags::PERSONALITY,
+            false => 0,
+        };
+        let first = region.offset + (address / PAGE - region.start);
+        let may_write = u64::from(region.most) & prot::WRITE != 0;
+        let backing = Backing::Object(region.object, first, may_write);
+        let flag = flags::SHARED | exact | locked | high;
+        self.map(index, at, len, region.prot.into(), flag, backing)
+    }
+
     pub(crate) fn remap(
         &mut self,
         index: usize,
@@ -540,8 +586,11 @@ impl<N: Nucleus> Vm<N> {
         {
             return Err(EINVAL);
         }
-        if new_len == 0 || old_len == 0 {
+        if new_len == 0 {
             return Err(EINVAL);
+        }
+        if old_len == 0 {
+            return self.map_again(index, address, new_len, flag, wanted);
         }
         let (start, old_end) = range(address, old_len, EINVAL)?;
         let old = old_end - start;

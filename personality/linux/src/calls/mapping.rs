@@ -248,6 +248,10 @@ pub fn mremap(f: &mut Frame) -> Result<u64> {
     if !old.is_multiple_of(PAGE) || wrapped_pages(new_length) == 0 {
         return Err(EINVAL);
     }
+    // A second place for what is shared there.
+    if old_length == 0 {
+        own_range(old, PAGE).map_err(|_| EFAULT)?;
+    }
     let old_length =
         own_range(old, old_length).map_err(|_| match memory::advise(old, PAGE, 0) {
             Ok(()) => EINVAL,

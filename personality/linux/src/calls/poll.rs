@@ -250,7 +250,7 @@ fn do_select(count: u64, sets: [u64; 3], deadline: Option<u64>) -> Result<u64> {
     if count < 0 {
         return Err(EINVAL);
     }
-    let count = (count as u32).min(process().state().files.limit);
+    let count = (count as u32).min(process().state().files.places());
     let words = count.div_ceil(64) as usize;
     let mut bits: [Vec<u64>; 3] = [Vec::new(), Vec::new(), Vec::new()];
     for (set, address) in bits.iter_mut().zip(sets) {

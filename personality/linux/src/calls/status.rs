@@ -237,12 +237,26 @@ fn mount_number(dirfd: i32, name: Option<u64>, follow: bool, empty: bool) -> Opt
 const MOUNT_ID: u32 = 0x1000;
 const MOUNT_ID_AT: usize = 144;
 
-fn statx_bytes(s: &Stat) -> [u8; 256] {
+/// STATX_ATTR_MOUNT_ROOT
+const MOUNT_ROOT: u64 = 0x2000;
+
+/// The file is the root of a mount. In a mount name space of the process's own a mount's root is that of its handle.
+fn is_mount_root(stat: &Stat) -> bool {
+    let roots = match process().in_space.load(Ordering::Relaxed) {
+        true => fs::ROOT_OF_ALL | fs::ROOT_OF_HANDLE,
+        false => fs::ROOT_OF_ALL,
+    };
+    stat.unused[2] & roots != 0
+}
+
+fn statx_bytes(s: &Stat, is_root: bool) -> [u8; 256] {
     const BASIC: u32 = 0x7ff;
     let [birth, birth_ns, known] = s.unused;
     let mask = BASIC | if known & 1 != 0 { BIRTH } else { 0 };
     // The attributes that are set, and those that could be.
     let (attributes, could_be) = ((known >> 8 & 0xff) as u64, (known >> 16 & 0xff) as u64);
+    let attributes = attributes | if is_root { MOUNT_ROOT } else { 0 };
+    let could_be = could_be | MOUNT_ROOT;
     let mut b = [0; 256];
     let mut put = |at: usize, bytes: &[u8]| b[at..at + bytes.len()].copy_from_slice(bytes);
     put(0, &mask.to_le_bytes());
@@ -302,7 +316,7 @@ pub fn statx(f: &mut Frame) -> Result<u64> {
         let target = user::bytes_of_mut(&mut stat);
         let count = bytes.len().min(target.len());
         target[..count].copy_from_slice(&bytes[..count]);
-        let mut bytes = statx_bytes(&stat);
+        let mut bytes = statx_bytes(&stat, is_mount_root(&stat));
         if asked == 0 {
             bytes[1] &= !((BIRTH >> 8) as u8);
             bytes[80..92].fill(0);
@@ -383,15 +397,17 @@ mod tests {
             mtime: 99,
             ..Stat::default()
         };
-        let b = statx_bytes(&s);
+        let b = statx_bytes(&s, false);
         assert_eq!(&b[28..30], &0o100644u16.to_le_bytes());
         assert_eq!(&b[40..48], &0x1234u64.to_le_bytes());
         assert_eq!(b[112], 99);
         assert_eq!((b[1], b[80]), (0x07, 0));
-        let born = statx_bytes(&Stat {
+        let born = Stat {
             unused: [77, 5, 1],
             ..s
-        });
+        };
+        let born = statx_bytes(&born, true);
+        assert_eq!((b[9], b[57], born[9], born[57]), (0, 0x20, 0x20, 0x20));
         assert_eq!((born[1], born[80], born[88]), (0x0f, 77, 5));
         assert_eq!((b[128], b[132]), (5, 1));
         assert_eq!((major(0x8801), minor(0x8801)), (0x88, 1));

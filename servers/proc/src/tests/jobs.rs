@@ -142,6 +142,23 @@ fn the_terminal_is_told_of_the_leaders_end() {
     let id = w.domain(job).id as u64;
     let words = w.system(b"", &[IDS_OF, id]).words();
     assert_eq!(words[..5], [job, job, shell, 0x501, 0]);
+    // One member without it, and what it forks, until a session of its own.
+    let leave = |w: &mut World, sid: u64, device: u64, member: u64| {
+        let words = [SET_TERMINAL, sid, device, member];
+        w.component(role::TERMINAL, b"", &words).result()
+    };
+    assert_eq!(leave(&mut w, shell, 0, 4711), -ESRCH);
+    assert_eq!(leave(&mut w, shell, 0x501, job), -EINVAL);
+    assert_eq!(leave(&mut w, shell, 0, 1), -EINVAL, "of another session");
+    let other = w.fork(shell);
+    assert_eq!(leave(&mut w, shell, 0, other), 0);
+    let child = w.fork(other);
+    for (who, terminal) in [(other, 0), (child, 0), (job, 0x501), (shell, 0x501)] {
+        assert_eq!(w.call(who, &[IDS]).words()[4], terminal, "{who}");
+    }
+    assert_eq!(w.call(child, &[SETSID]).result(), child as i64);
+    assert_eq!(set(&mut w, child, 0x502, 0), 0);
+    assert_eq!(w.call(child, &[IDS]).words()[4], 0x502);
     w.call(job, &[SIGNAL_STATE, 1 << 20 | 1 << 21, 0, 0]);
     assert_eq!(w.system(b"", &[IDS_OF, id]).words()[4], 3);
     let leader = w.domain(shell).id as u64;

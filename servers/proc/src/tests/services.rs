@@ -546,6 +546,19 @@ fn priorities_reach_the_nucleus() {
     let domain = w.domain(b);
     let start = w.m.system.of(domain).start;
     assert_eq!((start.priority, start.policy), (127, policy::FIFO));
+    // A turn of SCHED_RR is longer than the nucleus's own, also a child's and a thread's.
+    assert_eq!(w.call(1, &[SETSCHEDULER, 2, 99, a]).result(), 0);
+    let turn = Some([127, policy::ROUND_ROBIN, 100_000_000]);
+    assert_eq!(w.m.system.priorities.pop(), turn);
+    w.m.system.priorities.clear();
+    w.fork(a);
+    assert_eq!(w.m.system.priorities.pop(), turn);
+    w.call(a, &[THREAD_CREATE, 0x1000, 0x2000]);
+    assert_eq!(w.m.system.priorities.pop(), turn);
+    assert_eq!(w.call(1, &[SETSCHEDULER, 0, 0, a]).result(), 0);
+    w.m.system.priorities.clear();
+    w.fork(a);
+    assert_eq!(w.m.system.priorities.pop(), None);
 }
 
 #[test]

@@ -1062,6 +1062,36 @@ fn remap_moves_contents_and_keeps_sharing() {
 }
 
 #[test]
+fn what_is_shared_is_mapped_a_second_time() {
+    let mut w = World::new(2048);
+    let a = w.create();
+    let shared = vm::flags::SHARED;
+    let first = w.call(a, &[vm::MAP, 0, 4 * PAGE, RW, shared]) as u64 / PAGE;
+    w.write(a, first + 1, 7).unwrap();
+    let again = |w: &mut World, at: u64, pages: u64, how: u64, to: u64| {
+        w.call(a, &[vm::REMAP, at * PAGE, 0, pages * PAGE, how, to * PAGE])
+    };
+    let second = again(&mut w, first + 1, 2, 1, 0) as u64 / PAGE;
+    w.audit();
+    assert_ne!(second, first + 1);
+    assert_eq!(w.read(a, second), Ok(7));
+    w.write(a, second + 1, 8).unwrap();
+    assert_eq!(w.read(a, first + 2), Ok(8));
+    assert_eq!(w.call(a, &[vm::UNMAP, first * PAGE, 4 * PAGE]), 0);
+    assert_eq!(w.read(a, second), Ok(7));
+    // At a place, over what was there.
+    assert_eq!(again(&mut w, second, 1, 3, 0x200), 0x200 * PAGE as i64);
+    assert_eq!(w.read(a, 0x200), Ok(7));
+    assert_eq!(again(&mut w, second, 3, 3, second - 1), -EINVAL, "over itself");
+    assert_eq!(again(&mut w, second, 1, 0, 0), -ENOMEM);
+    assert_eq!(again(&mut w, second + 50, 1, 1, 0), -EFAULT);
+    assert_eq!(again(&mut w, second, 1 << 40, 1, 0), -ENOMEM);
+    w.map(a, P, 2);
+    assert_eq!(again(&mut w, P, 1, 1, 0), -EINVAL, "private");
+    w.audit();
+}
+
+#[test]
 fn limits_hold() {
     let mut w = World::new(512);
     let a = w.create();
