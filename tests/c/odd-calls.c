@@ -1,5 +1,5 @@
 /* Calls in unusual circumstances: mremap of no length, select of numbers that no descriptor can have, a terminal that a session's member gives up, times of a
-   pipe, the root of a mount, turns of SCHED_RR. */
+   pipe, the root of a mount, turns of SCHED_RR, what is told of stops. */
 // cairn-test: time=30
 #define _GNU_SOURCE
 #include <errno.h>
@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/stat.h>
@@ -252,6 +253,42 @@ static void test_turns(void) {
     close(file);
 }
 
+static void show_info(const char *what, pid_t pid, int status) {
+    siginfo_t info;
+    memset(&info, 0xaa, sizeof info);
+    long done = ptrace(PTRACE_GETSIGINFO, pid, 0, &info);
+    printf("%s: status %x, %s, signal %d, code %x, of the tracee %d\n", what, status, result(done), info.si_signo, (unsigned)info.si_code, info.si_pid == pid);
+}
+
+/* What is told of stops that are for no signal. */
+static void test_stops(void) {
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) {
+        for (;;)
+            syscall(SYS_getppid);
+    }
+    int status;
+    printf("seize: %s\n", result(ptrace(PTRACE_SEIZE, pid, 0, PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL)));
+    ptrace(PTRACE_INTERRUPT, pid, 0, 0);
+    waitpid(pid, &status, 0);
+    show_info("interrupted", pid, status);
+    ptrace(PTRACE_SYSCALL, pid, 0, 0);
+    waitpid(pid, &status, 0);
+    show_info("a call", pid, status);
+    kill(pid, SIGSTOP);
+    for (int i = 0; i < 10 && status != (SIGSTOP << 8 | 0x7f); i++) {
+        ptrace(PTRACE_CONT, pid, 0, 0);
+        waitpid(pid, &status, 0);
+    }
+    show_info("before SIGSTOP", pid, status & 0xffff);
+    ptrace(PTRACE_CONT, pid, 0, SIGSTOP);
+    waitpid(pid, &status, 0);
+    show_info("stopped", pid, status);
+    kill(pid, SIGKILL);
+    waitpid(pid, &status, 0);
+}
+
 int main(void) {
     setvbuf(stdout, NULL, _IOLBF, 0);
     test_mremap();
@@ -260,5 +297,6 @@ int main(void) {
     test_times();
     test_roots();
     test_turns();
+    test_stops();
     return 0;
 }

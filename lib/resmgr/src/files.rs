@@ -237,7 +237,7 @@ impl<S: Server> Core<S> {
         let handle = &mut entry.handle;
         let seekable = handle.kind & kind::SEEKABLE != 0;
         if seekable && length == 0 {
-            return Ok(());
+            return server.write_nothing(cx, handle);
         }
         let appends = handle.flags & o::APPEND != 0 || cx.request.words[2] & RWF_APPEND != 0;
         if seekable && (appends || !cx.has(label::OWNER)) {

@@ -14,7 +14,7 @@ use crate::table::Table;
 use cairn_abi::Id;
 use cairn_idl::errno::{ENOMEM, ENOTDIR};
 use cairn_idl::event::{self, happened};
-use cairn_idl::fs::{kind, o, s, FRAMES_SEQUENCE, NAME_MAX};
+use cairn_idl::fs::{kind, o, s, Stat, FRAMES_SEQUENCE, NAME_MAX};
 use cairn_rt::channel::Reply;
 
 /// What happens, as inotify has it.
@@ -157,7 +157,9 @@ impl<S: Server> Core<S> {
         if !entry.is_some_and(|entry| entry.handle.readable()) {
             permission::check(cx, &access, permission::READ)?;
         }
-        let inode = server.meta(node)?.ino;
+        let Stat {
+            ino: inode, dev, ..
+        } = server.stat(cx, node)?;
         if self.notices.marks.len() >= self.notices.many {
             // Until all were asked for.
             self.notices.many = 0;
@@ -175,7 +177,16 @@ impl<S: Server> Core<S> {
         let payer = cx.payer();
         cx.charge(payer, Notices::<S::Node>::COST)?;
         let watcher = cx.request.sender;
-        let words = [event::MARKED, number, u64::from(watcher), inode, 0, 0, 0, 0];
+        let words = [
+            event::MARKED,
+            number,
+            u64::from(watcher),
+            inode,
+            dev,
+            0,
+            0,
+            0,
+        ];
         let answer = cx.transport.event(&words);
         if answer < 0 {
             cx.refund(payer, Notices::<S::Node>::COST);

@@ -498,6 +498,13 @@ pub trait Server: Sized {
         let _ = (cx, node);
     }
 
+    /// A WRITE of no bytes to what has positions: nothing happens, unless the file is a setting.
+    #[cold]
+    fn write_nothing(&mut self, cx: &mut Context, handle: &mut Handle<Self>) -> Answer<()> {
+        let _ = (cx, handle);
+        Ok(())
+    }
+
     /// Take `length` bytes from the caller ([`Context::fetch`]); how many were taken. Where it waits with `cx.progress` bytes taken of a seekable file, it sees to it that nobody else changes the file's length meanwhile.
     fn write(
         &mut self,

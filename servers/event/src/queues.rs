@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use cairn_abi::Id;
 use cairn_idl::errno::{EEXIST, EINVAL, EMFILE, ENOMEM, ENOSPC, EPERM, ESTALE};
 use cairn_idl::event::{
-    changes, happened, mark, ALL_EVENTS, EVENTS_SHIFT, MARKS_MAX, NOTICES_MAX, QUEUES_MAX,
+    changes, happened, mark, Seen, ALL_EVENTS, EVENTS_SHIFT, MARKS_MAX, NOTICES_MAX, QUEUES_MAX,
 };
 use cairn_resmgr::chains::Chains;
 use cairn_resmgr::table::Table;
@@ -38,6 +38,7 @@ struct Mark {
     /// Once it is a file's: whose server says so, the file's number there, and the watch's descriptor (0: not yet).
     server: Id,
     inode: u64,
+    device: u64,
     watch: u32,
     /// Of a notifier's: what it wants to hear of, and the cookie of the name that went last.
     changes: u64,
@@ -239,6 +240,7 @@ impl Queues {
             events,
             server: 0,
             inode: 0,
+            device: 0,
             watch: 0,
             changes,
             cookie: 0,
@@ -310,7 +312,7 @@ impl Queues {
 
     /// The mark is a file's from now on: the answer of MARKED.
     pub fn marked(&mut self, cx: &mut Context, words: &[u64; 8]) -> Result<i64, i64> {
-        let [_, number, watcher, inode, ..] = *words;
+        let [_, number, watcher, inode, device, ..] = *words;
         let (at, new) = self.find(number).ok_or(ESTALE)?;
         if u64::from(new.maker) != watcher || new.watch != 0 {
             return Err(EPERM);
@@ -350,10 +352,48 @@ impl Queues {
         }
         let new = self.marks.get_mut(at).ok_or(ESTALE)?;
         (new.server, new.inode, new.watch, new.events) = (server, inode, watch, events);
-        new.changes = changes;
+        (new.changes, new.device) = (changes, device);
         self.by_watch.insert(at, watch_key(queue, watch));
         self.by_file.insert(at, key);
         Ok(i64::from(watch) | ((events & ALL_EVENTS) << EVENTS_SHIFT) as i64)
+    }
+
+    /// WATCHES: tells of at most so many, from the mark with this number on (0: the first) → how many, and the number to go on with (0: that was all).
+    pub fn watches(
+        &self,
+        queue: u32,
+        first: u64,
+        most: usize,
+        mut each: impl FnMut(usize, Seen),
+    ) -> (usize, u64) {
+        let first = match first {
+            0 => self.of_queue.first(u64::from(queue)),
+            number => self.find(number).map(|(at, _)| at),
+        };
+        let (mut next, mut count) = (first, 0);
+        for _ in 0..PIECE {
+            let its = next.and_then(|at| Some((at, self.marks.get(at)?)));
+            let Some((at, mark)) = its.filter(|(_, mark)| mark.queue == queue) else {
+                return (count, 0);
+            };
+            if count == most {
+                break;
+            }
+            if mark.watch != 0 {
+                let seen = Seen {
+                    watch: mark.watch,
+                    events: mark.events as u32,
+                    inode: mark.inode,
+                    device: mark.device,
+                };
+                each(count, seen);
+                count += 1;
+            }
+            next = self.of_queue.next(at);
+        }
+        let number =
+            |at: u32| Some(u64::from(self.marks.get(at)?.generation) << 32 | u64::from(at));
+        (count, next.and_then(number).unwrap_or(0))
     }
 
     /// NOTICE: the queue in which there is something new, or the notifier that is to signal, if there is.

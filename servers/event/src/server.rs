@@ -751,6 +751,16 @@ impl Server for Events {
                 cx.store(0, &bytes[..count * event::Told::BYTES])?;
                 Ok(Reply::new(&[count as u64, next]))
             }
+            (event::WATCHES, Node::Queue(queue)) => {
+                let most = cx.request.in_len.min(TOLD_MOST) / event::Seen::BYTES;
+                let mut bytes = [0; TOLD_MOST];
+                let (count, next) = self.queues.watches(queue, first, most, |at, seen| {
+                    let place = at * event::Seen::BYTES;
+                    bytes[place..][..event::Seen::BYTES].copy_from_slice(&seen.to_bytes());
+                });
+                cx.store(0, &bytes[..count * event::Seen::BYTES])?;
+                Ok(Reply::new(&[count as u64, next]))
+            }
             (event::SET, Node::Root(_)) => {
                 handles.room(cx, 1)?;
                 let set = self.sets.add_set(cx)?;
@@ -894,7 +904,7 @@ impl Server for Events {
                 let version = self.contexts.set(cx, index, second);
                 Ok(Reply::new(&[0, version.map_err(Failure::Errno)?]))
             }
-            (event::SET..=event::SIGNALLER | event::CONTEXT..=event::INTERESTS, _) => fail(EINVAL),
+            (event::SET..=event::SIGNALLER | event::CONTEXT..=event::WATCHES, _) => fail(EINVAL),
             _ => fail(ENOSYS),
         }
     }

@@ -360,6 +360,22 @@ fn marks_are_their_queues_and_nobody_elses() {
         assert_eq!(b.result(badge, &words, b""), -EPERM, "through {badge}");
     }
     assert_eq!(marked(&mut b, number, 7), 1);
+    let told = |b: &mut Bench<Events>, first: u64, room: usize| {
+        let answer = b.call(queue, &[event::WATCHES, first], b"", room).unwrap();
+        let seen = answer
+            .data
+            .as_chunks()
+            .0
+            .iter()
+            .map(event::Seen::from_bytes);
+        let all = seen.map(|it| (it.watch, it.events, it.inode));
+        let all: Vec<_> = all.take(answer.words[0] as usize).collect();
+        (answer.words[..2].to_vec(), all)
+    };
+    assert_eq!(told(&mut b, 0, 4096), (vec![1, 0], vec![(1, 0xfff, 7)]));
+    assert_eq!(told(&mut b, 0, 0), (vec![0, number], vec![]));
+    assert_eq!(told(&mut b, number + 1, 4096), (vec![0, 0], vec![]));
+    assert_eq!(b.result(0, &[event::WATCHES, 0], b""), -EINVAL);
     assert_eq!(notice(&mut b, number, 2, b"name"), 0);
     b.sender = 9;
     assert_eq!(notice(&mut b, number, 2, b"x"), -EPERM, "another server");

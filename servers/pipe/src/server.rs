@@ -597,6 +597,10 @@ impl Server for Pipes {
                 cx.wake(keys(index, 0) | WRITABLE);
                 Ok(Reply::result(capacity as i64))
             }
+            (fs::EVENT_COUNT, Node::Event(index)) => match self.object(index)? {
+                Object::Event(event) => Ok(Reply::new(&[0, event.count])),
+                Object::Pipe(_) => fail(ENOTTY),
+            },
             (fs::GET_PIPE_SIZE | fs::SET_PIPE_SIZE, _) => fail(EBADF),
             _ => fail(ENOTTY),
         }

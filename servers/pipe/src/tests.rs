@@ -974,6 +974,19 @@ fn charges_and_refunds_are_even() {
     assert_eq!((b.server.objects(), b.server.memory()), (0, 0));
 }
 
+#[test]
+fn an_event_tells_its_count_and_keeps_it() {
+    let mut b = bench();
+    let answer = b.call(0, &[fs::EVENTFD, 7, 0], b"", 0).unwrap();
+    let event = answer.minted[0];
+    let asked = [fs::IOCTL, fs::EVENT_COUNT, 0];
+    for _ in 0..2 {
+        assert_eq!(b.call(event, &asked, b"", 0).unwrap().words[..2], [0, 7]);
+    }
+    let (r, _) = pipe(&mut b, 0);
+    assert_eq!(b.result(r, &asked, b""), -ENOTTY);
+}
+
 /// Mode and owner of a pipe are its own to change, by its owner; what its maker may have as capacity stays the maker's.
 #[test]
 fn a_pipe_is_given_away() {

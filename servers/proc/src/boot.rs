@@ -123,6 +123,7 @@ impl<S: System> Manager<S> {
             login: Login::default(),
             oom: Default::default(),
             core_filter: cairn_idl::proc::CORE_FILTER,
+            slack: Default::default(),
             root: Rc::default(),
             cgroup: crate::cgroups::ROOT,
             space: None,

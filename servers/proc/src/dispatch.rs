@@ -93,7 +93,7 @@ impl<S: System> Manager<S> {
         let has = |roles: u64| message.badge & roles != 0;
         match words[0] {
             FORK..=SPACE_TURN | TRACE..=RANDOM => {}
-            IDS_OF..=SIGNAL_OWNER | CGROUP_MAKE..=KEPT_OF => return self.outside(message),
+            IDS_OF..=SIGNAL_OWNER | CGROUP_MAKE..=TIMER_SLACK => return self.outside(message),
             _ if message.badge == BADGE_BACKGROUND => return Ok(self.background()),
             _ if message.badge == BADGE_FORKS => return Ok(self.errand(message)),
             _ => return Err(ENOSYS),
@@ -216,9 +216,12 @@ impl<S: System> Manager<S> {
             IDS_OF => role::TERMINAL | role::INSPECT,
             SIGNAL_GROUP | SET_TERMINAL | NOTE_FOREGROUND => role::TERMINAL,
             CGROUP_MAKE..=CGROUP_OF | CGROUP_CPU => role::CGROUP,
-            SPACE_HOLD..=MAP_WRITE | SET_LOGIN | SET_OOM | SET_COMM | SET_CORE_FILTER => {
-                role::SPACES
-            }
+            SPACE_HOLD..=MAP_WRITE
+            | SET_LOGIN
+            | SET_OOM
+            | SET_COMM
+            | SET_CORE_FILTER
+            | TIMER_SLACK => role::SPACES,
             LIFE_OF | FOLLOW => role::LIVES,
             SIGNAL_FOR | SIGNAL_OWNER => role::SIGNALS,
             MEMORY_OPEN | MEMORY => role::MEMORY,
@@ -241,7 +244,7 @@ impl<S: System> Manager<S> {
             PREFIXES => self.prefix_table(message),
             TIDS => self.tids(message),
             LIMITS_OF => self.limits_of(message),
-            IDS_OF => self.ids_of(words[1]),
+            IDS_OF => self.ids_of(words[1], words[2]),
             SIGNAL_GROUP => self.signal_group(words[1], words[2]),
             SET_TERMINAL => {
                 if message.portals > 1 {
@@ -291,6 +294,7 @@ impl<S: System> Manager<S> {
             SET_OOM => self.set_oom(words[1], words[2], words[3] as i64, words[4] != 0),
             SET_COMM => self.set_comm(message),
             SET_CORE_FILTER => self.set_core_filter(words[1], words[2], words[3]),
+            TIMER_SLACK => self.timer_slack(words),
             KEPT_OF => self.kept_of(words[1], words[2]),
             NUMBER_OF => self.number_of_domain(words[1], words[2], words[3] != 0),
             NOTE_FOREGROUND => self.note_foreground(words[1], words[2]),

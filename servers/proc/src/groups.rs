@@ -272,9 +272,14 @@ impl<S: System> Manager<S> {
     }
 
     /// IDS_OF
-    pub(crate) fn ids_of(&mut self, domain: u64) -> Result<Outcome, Errno> {
+    pub(crate) fn ids_of(&mut self, domain: u64, thread: u64) -> Result<Outcome, Errno> {
         let slot = self.by_domain(domain)?;
         let process = &self.processes[slot];
+        let at = u32::try_from(thread)
+            .ok()
+            .and_then(|id| process.threads.place(id));
+        let its = at.and_then(|at| process.threads.get(at));
+        let tid = its.map_or(0, |thread| thread.tid);
         let group = &self.groups[process.group];
         let session = &self.sessions[group.session];
         let ignored = process.dispositions.ignored;
@@ -297,6 +302,7 @@ impl<S: System> Manager<S> {
             session.sid as u64,
             self.terminal_of(slot).into(),
             bits,
+            tid.into(),
         ]))
     }
 

@@ -21,7 +21,7 @@ use alloc::vec::Vec;
 use cairn_abi::{Id, Token};
 use cairn_idl::first_stack::Places;
 use cairn_idl::label;
-use cairn_idl::proc::Credentials;
+use cairn_idl::proc::{Credentials, SLACK};
 use cairn_rt::Portal;
 
 /// What a thread that called waits for.
@@ -163,6 +163,39 @@ impl Scheduling {
     }
 }
 
+/// What timers may be late by, in ns; and what that was at first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slack {
+    pub now: u64,
+    first: u64,
+}
+
+impl Slack {
+    pub fn set(&mut self, slack: u64) {
+        self.now = match slack as i64 {
+            ..=0 => self.first,
+            _ => slack,
+        };
+    }
+
+    /// A child begins with what its parent has.
+    fn inherited(self) -> Slack {
+        Slack {
+            first: self.now,
+            ..self
+        }
+    }
+}
+
+impl Default for Slack {
+    fn default() -> Slack {
+        Slack {
+            now: SLACK,
+            first: SLACK,
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 pub struct Process {
     pub used: bool,
@@ -226,6 +259,7 @@ pub struct Process {
     pub login: Login,
     pub oom: Oom,
     pub core_filter: u32,
+    pub slack: Slack,
     /// Operations that its filters rule out, a bit each.
     pub refused: u64,
     /// A thread of it has filters, or had.
@@ -295,6 +329,7 @@ pub struct Inheritance {
     pub login: Login,
     pub oom: Oom,
     pub core_filter: u32,
+    pub slack: Slack,
     pub root: Rc<Root>,
     pub cgroup: u32,
     pub space: Option<Rc<Space>>,
@@ -345,6 +380,7 @@ impl Process {
             login: self.login,
             oom: self.oom,
             core_filter: self.core_filter,
+            slack: self.slack.inherited(),
             root: self.root.clone(),
             cgroup: self.cgroup,
             space: self.space.clone(),
@@ -400,6 +436,7 @@ impl Process {
         self.login = from.login;
         self.oom = from.oom;
         self.core_filter = from.core_filter;
+        self.slack = from.slack;
         self.refused = 0;
         self.filtered = false;
         self.beginning = Beginning::Over;

@@ -5,7 +5,7 @@ use crate::manager::{done, Manager};
 use crate::signal::LAST;
 use crate::system::{Errno, System};
 use crate::table::Slot;
-use cairn_idl::capability::SYS_ADMIN;
+use cairn_idl::capability::{SYS_ADMIN, SYS_NICE};
 use cairn_idl::errno::{EINVAL, EPERM, ESRCH};
 use cairn_rt::Received;
 
@@ -15,6 +15,8 @@ const GET_DUMPABLE: u64 = 3;
 const SET_DUMPABLE: u64 = 4;
 const SET_NAME: u64 = 15;
 const GET_NAME: u64 = 16;
+const SET_TIMERSLACK: u64 = 29;
+const GET_TIMERSLACK: u64 = 30;
 const SET_CHILD_SUBREAPER: u64 = 36;
 const GET_CHILD_SUBREAPER: u64 = 37;
 const SET_NO_NEW_PRIVS: u64 = 38;
@@ -55,12 +57,34 @@ impl<S: System> Manager<S> {
                 let before = core::mem::replace(&mut process.subreaper, value != 0);
                 self.subreapers = self.subreapers + (value != 0) as u32 - before as u32;
             }
+            // Timers are exact, whatever is said.
+            SET_TIMERSLACK => process.slack.set(value),
+            GET_TIMERSLACK => return done(process.slack.now as i64),
             GET_CHILD_SUBREAPER => return Ok(Outcome::words(&[0, process.subreaper as u64])),
             SET_NO_NEW_PRIVS if value == 1 => process.no_new_privileges = true,
             GET_NO_NEW_PRIVS => return done(process.no_new_privileges as i64),
             _ => return Err(EINVAL),
         }
         done(0)
+    }
+
+    /// TIMER_SLACK
+    pub(crate) fn timer_slack(&mut self, words: &[u64; 8]) -> Result<Outcome, Errno> {
+        let [_, domain, pid, set, new, ..] = *words;
+        let by = self.by_domain(domain)?;
+        let slot = self.numbers.process(pid).ok_or(ESRCH)?;
+        if self.processes[slot].ended.is_some() {
+            return Err(ESRCH);
+        }
+        let may = by == slot || self.is_capable(by, &self.processes[slot].user, SYS_NICE);
+        if !may {
+            return Err(EPERM);
+        }
+        let slack = &mut self.processes[slot].slack;
+        if set != 0 {
+            slack.set(new);
+        }
+        Ok(Outcome::words(&[0, slack.now]))
     }
 
     /// A thread's name, of at most 15 bytes that are not 0.

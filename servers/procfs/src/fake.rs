@@ -12,6 +12,7 @@ pub struct Fake {
     pub host_texts: [Vec<u8>; 2],
     pub dropped: u32,
     pub core_filters: Vec<(u32, u32)>,
+    pub slack: u64,
     pub gone: Vec<u32>,
     pub core_pattern: String,
     /// Into memory: where, and what.
@@ -162,6 +163,11 @@ impl System for Fake {
         (domain == SHELL_DOMAIN).then_some(10)
     }
 
+    fn ids_of(&mut self, domain: u32, thread: u32) -> Option<(u32, u32)> {
+        let tid = if thread >= 1 << 20 { 11 } else { 10 };
+        (domain == SHELL_DOMAIN).then_some((10, tid))
+    }
+
     fn may_look_into(&mut self, domain: u32, pid: u32) -> bool {
         domain == ROOT_DOMAIN || domain == SHELL_DOMAIN && matches!(pid, 10 | 20)
     }
@@ -281,6 +287,14 @@ impl System for Fake {
     fn set_core_filter(&mut self, _: u32, pid: u32, filter: u32) -> Result<(), i64> {
         self.core_filters.push((pid, filter));
         Ok(())
+    }
+
+    fn timer_slack(&mut self, domain: u32, pid: u32, new: Option<u64>) -> Result<u64, i64> {
+        if domain != SHELL_DOMAIN && pid == 10 {
+            return Err(cairn_idl::errno::EPERM);
+        }
+        self.slack = new.unwrap_or(self.slack);
+        Ok(self.slack)
     }
 
     fn usage(&mut self, _: u32, first: u64, end: u64) -> Option<Usage> {

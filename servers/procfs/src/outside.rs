@@ -170,7 +170,12 @@ impl System for Outside {
     }
 
     fn pid_of(&mut self, domain: u32) -> Option<u32> {
-        self.proc().ids_of(domain).ok().map(|ids| ids.pid as u32)
+        self.ids_of(domain, 0).map(|(pid, _)| pid)
+    }
+
+    fn ids_of(&mut self, domain: u32, thread: u32) -> Option<(u32, u32)> {
+        let ids = self.proc().ids_of(domain, thread).ok()?;
+        Some((ids.pid as u32, ids.tid as u32))
     }
 
     fn may_look_into(&mut self, domain: u32, pid: u32) -> bool {
@@ -289,6 +294,12 @@ impl System for Outside {
     fn set_core_filter(&mut self, domain: u32, pid: u32, filter: u32) -> Result<(), i64> {
         let set = self.proc().set_core_filter(domain, pid.into(), filter);
         set.map_err(Failure::errno)
+    }
+
+    fn timer_slack(&mut self, domain: u32, pid: u32, new: Option<u64>) -> Result<u64, i64> {
+        let (set, new) = (u64::from(new.is_some()), new.unwrap_or(0));
+        let asked = self.proc().timer_slack(domain, pid.into(), set, new);
+        asked.map_err(Failure::errno)
     }
 
     fn usage(&mut self, domain: u32, first: u64, end: u64) -> Option<Usage> {

@@ -4,7 +4,8 @@ use crate::components::{restart, RESTART};
 use crate::process;
 use crate::system::{Memories, System};
 use crate::table::{
-    rows, Dir, Row, What, Who, COMM, CORE_FILTER, DROP_CACHES, LEASE_TIME, LOGIN_USER, OLD_OOM, OOM,
+    rows, Dir, Row, What, Who, COMM, CORE_FILTER, DROP_CACHES, LEASE_TIME, LOGIN_USER, OLD_OOM,
+    OOM, SLACK,
 };
 use alloc::format;
 use alloc::string::String;
@@ -122,6 +123,12 @@ fn set_core_pattern<S: System>(system: &mut S, text: &[u8]) -> Result<(), i64> {
 
 /// A number as Linux takes it for loginuid.
 fn user_of(text: &[u8]) -> Option<u32> {
+    let text = core::str::from_utf8(text).ok()?;
+    text.strip_suffix('\n').unwrap_or(text).parse().ok()
+}
+
+/// A number as Linux takes it for timerslack_ns.
+fn slack_of(text: &[u8]) -> Option<u64> {
     let text = core::str::from_utf8(text).ok()?;
     text.strip_suffix('\n').unwrap_or(text).parse().ok()
 }
@@ -302,6 +309,10 @@ impl<S: System> Procfs<S> {
                 process::call(call.map_err(Failure::Errno)?, &mut text);
                 Ok(text.into_bytes())
             }
+            What::Slack => {
+                let slack = self.system.timer_slack(sender, who.pid, None);
+                Ok(format!("{}\n", slack.map_err(Failure::Errno)?).into_bytes())
+            }
             What::Text(writer) => {
                 let mut text = String::new();
                 // A process may end between the lookup of its name and here.
@@ -453,10 +464,13 @@ impl<S: System> Server for Procfs<S> {
         };
         if who.pid == 0 {
             // `self`: whoever asks. A native component is no process.
-            let pid = self.system.pid_of(cx.request.sender).unwrap_or(0);
+            let thread = cx.request.token as u32;
+            let ids = self.system.ids_of(cx.request.sender, thread);
+            let (pid, tid) = ids.unwrap_or_default();
+            let tid = if tid == 0 { pid } else { tid };
             who = Who {
                 pid,
-                tid: pid,
+                tid,
                 asks: true,
                 reader: 0,
                 label: 0,
@@ -679,6 +693,16 @@ impl<S: System> Server for Procfs<S> {
         }
     }
 
+    /// Files of a process take what is empty as they take other texts: a name is empty then, and no number is.
+    fn write_nothing(&mut self, cx: &mut Context, handle: &mut Handle<Self>) -> Answer<()> {
+        match handle.node {
+            Node::Row(index, _) if self.rows[index].dir == Dir::Process => {
+                self.write(cx, handle, 0, 0).map(|_| ())
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The host name, the limits of System V's things, and the name of a component can be written here, by who may open the file for it.
     fn write(
         &mut self,
@@ -723,6 +747,16 @@ impl<S: System> Server for Procfs<S> {
             cx.fetch(0, text)?;
             let user = user_of(text).ok_or(Failure::Errno(EINVAL))?;
             let set = self.system.set_login(cx.request.sender, who.pid, user);
+            set.map_err(Failure::Errno)?;
+            return Ok(length);
+        }
+        if name == SLACK {
+            let mut text = [0; 24];
+            let text = text.get_mut(..length).ok_or(Failure::Errno(EINVAL))?;
+            cx.fetch(0, text)?;
+            let slack = slack_of(text).ok_or(Failure::Errno(EINVAL))?;
+            let sender = cx.request.sender;
+            let set = self.system.timer_slack(sender, who.pid, Some(slack));
             set.map_err(Failure::Errno)?;
             return Ok(length);
         }

@@ -153,6 +153,22 @@ fn status_and_the_like_tell_the_same() {
     }
     let set = [(10, 31), (10, 10), (10, 7)];
     assert_eq!(bench.server.system.core_filters, set);
+    assert_eq!(text(&mut bench, "10/timerslack_ns"), "0\n");
+    let file = bench.open(b"10/timerslack_ns", o::WRONLY, 0).unwrap();
+    for (given, answer) in [
+        (&b"7000\n"[..], 5),
+        (b"x", -EINVAL),
+        (b"", -EINVAL),
+        (b"-1", -EINVAL),
+        (&[b'1'; 25], -EINVAL),
+    ] {
+        let written = bench.result(file, &[fs::WRITE, 0, 0], given);
+        assert_eq!(written, answer, "{given:?}");
+    }
+    assert_eq!(text(&mut bench, "10/timerslack_ns"), "7000\n");
+    let sender = core::mem::replace(&mut bench.sender, 9);
+    assert_eq!(bench.open(b"10/timerslack_ns", o::RDONLY, 0), Err(-EPERM));
+    bench.sender = sender;
     let smaps = text(&mut bench, "10/smaps");
     let lines: Vec<_> = smaps.lines().collect();
     assert_eq!(lines.len(), 2 * 24, "{smaps}");
@@ -201,6 +217,10 @@ fn links_lead_on() {
             .unwrap();
         assert_eq!(answer.bytes(), target, "{path}");
     }
+    // Of which thread is asked by the request's token.
+    bench.fake.next_caller(5 << 32 | 1 << 20);
+    let answer = bench.call(0, &[fs::READLINK], b"thread-self", fs::PATH_MAX);
+    assert_eq!(answer.unwrap().bytes(), b"10/task/11");
     assert_eq!(text(&mut bench, "self/comm"), "a) sh\n");
     assert_eq!(text(&mut bench, "mounts"), text(&mut bench, "1/mounts"));
     assert_eq!(bench.result(0, &[fs::READLINK], b"20/exe"), -ENOENT);

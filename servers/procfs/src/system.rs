@@ -76,6 +76,8 @@ pub trait System {
     fn number_of(&mut self, domain: u32, number: u32) -> Option<u32>;
     /// The process that lives in this domain.
     fn pid_of(&mut self, domain: u32) -> Option<u32>;
+    /// The same and its thread's number, of the one that the nucleus calls so.
+    fn ids_of(&mut self, domain: u32, thread: u32) -> Option<(u32, u32)>;
     /// The process of this domain may look into the other one (`proc::PTRACE_ACCESS`).
     fn may_look_into(&mut self, domain: u32, pid: u32) -> bool;
     fn command_line(&mut self, pid: u32) -> Vec<u8>;
@@ -106,6 +108,8 @@ pub trait System {
     fn kept(&mut self, pid: u32, tid: u32) -> Option<(u32, u64)>;
     /// The process of this domain sets which memory a core file of the process `pid` has.
     fn set_core_filter(&mut self, domain: u32, pid: u32, filter: u32) -> Result<(), i64>;
+    /// What the timers of the process `pid` may be late by, for the process of this domain, which says something else perhaps.
+    fn timer_slack(&mut self, domain: u32, pid: u32, new: Option<u64>) -> Result<u64, i64>;
     /// What is in memory of a range of addresses, as far as one question tells.
     fn usage(&mut self, domain: u32, first: u64, end: u64) -> Option<Usage>;
     /// The number of the name space that a process is in (`proc::SPACE_ID`); it is kept, and let go; the process of this domain comes into it.

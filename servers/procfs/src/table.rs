@@ -28,6 +28,9 @@ pub const CORE_FILTER: &str = "coredump_filter";
 pub const OOM: &str = "oom_score_adj";
 pub const OLD_OOM: &str = "oom_adj";
 
+/// What a process's timers may be late by.
+pub const SLACK: &str = "timerslack_ns";
+
 /// A directory. Process and task directories exist for each number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Dir {
@@ -91,6 +94,8 @@ pub enum What<S> {
     Space(SpaceKind),
     /// Of the user name space: the reader's view of it.
     Map(SpaceMap),
+    /// What the process's timers may be late by.
+    Slack,
     /// A symbolic link; `None`: does not lead anywhere.
     Link(fn(&mut S, Who) -> Option<alloc::vec::Vec<u8>>),
 }
@@ -466,6 +471,10 @@ pub fn rows<S: System>() -> alloc::vec::Vec<Row<S>> {
             ..guarded(of(Process, "mem", What::Memory))
         },
         private(of(Process, "syscall", What::Call)),
+        Row {
+            mode: s::IFREG | 0o666,
+            ..of(Process, SLACK, What::Slack)
+        },
         fixed(Process, "wchan", "0"),
         map("uid_map", SpaceMap::Users),
         map("gid_map", SpaceMap::Groups),

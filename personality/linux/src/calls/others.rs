@@ -3,9 +3,10 @@
 //!
 //! Those names are links of `procfs` to no name: NUL, the process's number and which of its files.
 
+use super::handles::mount_of;
 use super::messages::describe;
 use super::sockets::Passing;
-use super::status::stat_handle;
+use super::status::{major, minor, stat_handle};
 use super::{descriptors, io, open, pidfds};
 use crate::descriptors::{event_kind, OpenFile};
 use crate::errno::{Result, EACCES, EBADF, EINVAL, ENOENT, ENOMEM, EPERM, ESRCH};
@@ -16,7 +17,7 @@ use crate::text::{parse_number, Line};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use cairn_abi::layout::linux_slot;
-use cairn_idl::event::{self, Told};
+use cairn_idl::event::{self, Seen, Told};
 use cairn_idl::fs::{self, o};
 use cairn_idl::proc;
 
@@ -93,7 +94,8 @@ fn told(file: &Arc<OpenFile>, close_on_exec: bool, pid: u64) -> Result<Arc<OpenF
     for digit in digits {
         text.number(digit.into());
     }
-    text.text("\nmnt_id:\t1\nino:\t").number(ino).text("\n");
+    text.text("\nmnt_id:\t").number(mount_of(file) as u64);
+    text.text("\nino:\t").number(ino).text("\n");
     if file.is(event_kind::PROCESS) {
         let (life, _) = pidfds::life(file)?;
         let number = Request::new(&[proc::LIFE_NUMBER, life]).call(linux_slot::PROC);
@@ -114,6 +116,15 @@ fn told(file: &Arc<OpenFile>, close_on_exec: bool, pid: u64) -> Result<Arc<OpenF
         text.extend_from_slice(line.bytes());
     } else if file.is(event_kind::SET) {
         tell_interests(file, pid, &mut text)?;
+    } else if file.is(event_kind::NOTICES) {
+        tell_watches(file, &mut text)?;
+    } else if file.mode & fs::s::IFMT == 0 {
+        let asked = Request::new(&[fs::IOCTL, fs::EVENT_COUNT, 0]).call(file.slot());
+        if let Ok([_, count, ..]) = asked {
+            let mut line = Line::new();
+            line.text("eventfd-count: ").padded_hex(count, 16, b' ');
+            text.extend_from_slice(line.text("\n").bytes());
+        }
     }
     let made = open::unnamed_file(0o400)?;
     let mut at = 0;
@@ -145,6 +156,42 @@ fn tell_timer(file: &OpenFile, text: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
+/// A line for each watch of a queue.
+fn tell_watches(file: &OpenFile, text: &mut Vec<u8>) -> Result<()> {
+    /// IN_EXCL_UNLINK, IN_ONESHOT
+    const KEPT: u32 = 0x8400_0000 | event::ALL_EVENTS as u32;
+    let mut first = 0;
+    loop {
+        let mut bytes = [0; 32 * Seen::BYTES];
+        let asked = Request::new(&[event::WATCHES, first]).input(&mut bytes);
+        let words = asked.call(file.slot())?;
+        let count = (words[0] as usize).min(32);
+        for seen in bytes.as_chunks().0.iter().take(count) {
+            let seen = Seen::from_bytes(seen);
+            let mut line = Line::new();
+            line.text("inotify wd:")
+                .padded_hex(seen.watch.into(), 1, b'0');
+            line.text(" ino:").padded_hex(seen.inode, 1, b'0');
+            line.text(" sdev:")
+                .padded_hex(kernel_device(seen.device), 1, b'0');
+            line.text(" mask:")
+                .padded_hex((seen.events & KEPT).into(), 1, b'0');
+            line.text(" ignored_mask:0\n");
+            text.try_reserve(line.bytes().len()).map_err(|_| ENOMEM)?;
+            text.extend_from_slice(line.bytes());
+        }
+        first = words[1];
+        if first == 0 {
+            return Ok(());
+        }
+    }
+}
+
+/// A device's number as Linux has it within, and shows in fdinfo.
+fn kernel_device(device: u64) -> u64 {
+    u64::from(major(device)) << 20 | u64::from(minor(device))
+}
+
 /// A line for each interest of a set: of whose file, which is told where the process still has it at that descriptor.
 fn tell_interests(file: &OpenFile, pid: u64, text: &mut Vec<u8>) -> Result<()> {
     let mut first = 0;
@@ -170,7 +217,9 @@ fn tell_interests(file: &OpenFile, pid: u64, text: &mut Vec<u8>) -> Result<()> {
             line.text(" data: ").padded_hex(told.data, 16, b' ');
             line.text("  pos:").number(position);
             line.text(" ino:").padded_hex(ino, 1, b'0');
-            line.text(" sdev:").padded_hex(dev, 1, b'0').text("\n");
+            line.text(" sdev:")
+                .padded_hex(kernel_device(dev), 1, b'0')
+                .text("\n");
             text.try_reserve(line.bytes().len()).map_err(|_| ENOMEM)?;
             text.extend_from_slice(line.bytes());
         }

@@ -41,10 +41,6 @@ const GET_TID_ADDRESS: u64 = 40;
 const SET_MDWE: u64 = 65;
 const GET_MDWE: u64 = 66;
 
-/// What PR_SET_TIMERSLACK said: the process's, which its children begin with.
-static TIMER_SLACK: AtomicU64 = AtomicU64::new(SLACK);
-const SLACK: u64 = 50_000;
-
 /// What PR_MCE_KILL said of errors of memory, of which no thread hears here; and whether large pages are wanted, of which there are none.
 static MEMORY_ERRORS: AtomicU64 = AtomicU64::new(MCE_DEFAULT);
 static NO_HUGE_PAGES: AtomicU64 = AtomicU64::new(0);
@@ -120,16 +116,7 @@ pub fn prctl(f: &mut Frame) -> Result<u64> {
         | SET_SECUREBITS | CAP_AMBIENT => Request::new(&[proc::PRCTL, option, argument, f.arg(2)])
             .call(linux_slot::PROC)
             .map(|w| w[0]),
-        // Timers are exact, whatever is said.
-        SET_TIMERSLACK => {
-            let slack = match argument as i64 {
-                ..=0 => SLACK,
-                _ => argument,
-            };
-            TIMER_SLACK.store(slack, Ordering::Relaxed);
-            Ok(0)
-        }
-        GET_TIMERSLACK => Ok(TIMER_SLACK.load(Ordering::Relaxed)),
+        SET_TIMERSLACK | GET_TIMERSLACK => ask(option, argument).map(|r| r[0]),
         // There are none to switch.
         PERF_EVENTS_DISABLE | PERF_EVENTS_ENABLE => Ok(0),
         MCE_KILL if f.arg(3) == 0 && f.arg(4) == 0 => memory_errors(f),

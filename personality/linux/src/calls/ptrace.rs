@@ -3,7 +3,7 @@
 //! apart. The half of the thread that is traced is [`crate::trace`].
 
 use crate::errno::{Result, EAGAIN, EFAULT, EINVAL, EIO};
-use crate::machine::area::{area, Frame};
+use crate::machine::area::{area, process, Frame};
 use crate::machine::request::Request;
 use crate::machine::{fpu, gate, user};
 use alloc::vec;
@@ -12,6 +12,7 @@ use cairn_idl::proc::{
     self, changed, Resume, Stop, TRACE_FLOAT, TRACE_INFO, TRACE_INQUIRE, TRACE_MASK, TRACE_READ,
     TRACE_WRITE,
 };
+use core::sync::atomic::Ordering;
 
 const TRACEME: u64 = 0;
 const PEEKTEXT: u64 = 1;
@@ -149,9 +150,12 @@ pub fn ptrace(f: &mut Frame) -> Result<u64> {
             set_float(tid, &bytes)
         }
         GETSIGINFO => {
-            about_a_signal(tid)?;
+            let (stop, status) = about_a_signal(tid)?;
             let mut bytes = [0; INFO];
-            state(tid, TRACE_INFO, &mut bytes)?;
+            match stop == Stop::Signal.word() {
+                true => state(tid, TRACE_INFO, &mut bytes)?,
+                false => bytes = info_of_stop(status, tid as u32),
+            }
             user::write_bytes(data, &bytes).map(|()| 0)
         }
         SETSIGINFO => {
@@ -218,12 +222,23 @@ fn set_float(tid: u64, bytes: &[u8; FLOAT]) -> Result<u64> {
 }
 
 /// What PTRACE_GETSIGINFO tells of is there, but for the group stop of a thread that was attached to.
-fn about_a_signal(tid: u64) -> Result<()> {
+fn about_a_signal(tid: u64) -> Result<(u64, u64)> {
     let [_, stop, _, status, ..] = ask(TRACE_INQUIRE, tid, 0, 0)?;
     match stop == Stop::Group.word() && status >> 16 == 0 {
         true => Err(EINVAL),
-        false => Ok(()),
+        false => Ok((stop, status)),
     }
+}
+
+/// What Linux tells of a stop that is for no signal: as if the thread had sent one to itself, whose code is what wait(2) told.
+fn info_of_stop(status: u64, tid: u32) -> [u8; INFO] {
+    let code = (status >> 8) as u32;
+    let uid = process().uid.load(Ordering::Relaxed);
+    let mut bytes = [0; INFO];
+    for (at, word) in [(0, code & 0x7f), (8, code), (16, tid), (20, uid)] {
+        bytes[at..at + 4].copy_from_slice(&word.to_le_bytes());
+    }
+    bytes
 }
 
 fn register_set(set: bool, tid: u64, kind: u64, vector: u64) -> Result<u64> {

@@ -286,11 +286,11 @@ fn statx_bytes(s: &Stat, is_root: bool) -> [u8; 256] {
     b
 }
 
-fn major(device: u64) -> u32 {
+pub fn major(device: u64) -> u32 {
     (device >> 8) as u32 & 0xfff | (device >> 32) as u32 & !0xfff
 }
 
-fn minor(device: u64) -> u32 {
+pub fn minor(device: u64) -> u32 {
     device as u32 & 0xff | (device >> 12) as u32 & !0xff
 }
 

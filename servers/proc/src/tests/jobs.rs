@@ -142,6 +142,11 @@ fn the_terminal_is_told_of_the_leaders_end() {
     let id = w.domain(job).id as u64;
     let words = w.system(b"", &[IDS_OF, id]).words();
     assert_eq!(words[..5], [job, job, shell, 0x501, 0]);
+    let thread = w.m.processes[w.m.numbers.process(job).unwrap()].threads[0].id;
+    let tid = |w: &mut World, thread: u64| w.system(b"", &[IDS_OF, id, thread]).words()[5];
+    assert_eq!(tid(&mut w, thread.into()), job);
+    assert_eq!(tid(&mut w, u64::from(thread) + 1000), 0);
+    assert_eq!(tid(&mut w, u64::MAX), 0);
     // One member without it, and what it forks, until a session of its own.
     let leave = |w: &mut World, sid: u64, device: u64, member: u64| {
         let words = [SET_TERMINAL, sid, device, member];

@@ -729,3 +729,32 @@ fn a_mount_that_moves_takes_along_what_is_mounted_below() {
     w.exit(a, 0);
     check(&w);
 }
+
+#[test]
+fn timer_slack_is_ones_own_and_inherited() {
+    let mut w = World::new();
+    let (a, user) = (w.fork(1), w.fork(1));
+    assert_eq!(w.set_ids(user, [9, 9, 9]), 0);
+    let ask = |w: &mut World, by: u64, pid: u64, set: u64, new: u64| {
+        let domain = u64::from(w.domain(by).id);
+        let words = [TIMER_SLACK, domain, pid, set, new];
+        let answer = w.component(role::SPACES, b"", &words);
+        match answer.result() {
+            0 => answer.words()[1] as i64,
+            error => error,
+        }
+    };
+    assert_eq!(ask(&mut w, user, user, 0, 0), 50_000);
+    assert_eq!(ask(&mut w, user, user, 1, 7), 7);
+    assert_eq!(ask(&mut w, user, a, 0, 0), -EPERM);
+    assert_eq!(ask(&mut w, a, user, 0, 0), 7, "it has CAP_SYS_NICE");
+    assert_eq!(ask(&mut w, a, 4711, 0, 0), -ESRCH);
+    // As prctl has it. What a child begins with is what 0 means for it.
+    assert_eq!(w.call(user, &[PRCTL, 30, 0]).result(), 7);
+    let child = w.fork(user);
+    assert_eq!(w.call(child, &[PRCTL, 29, 100]).result(), 0);
+    assert_eq!(ask(&mut w, child, child, 0, 0), 100);
+    assert_eq!(ask(&mut w, child, child, 1, 0), 7);
+    assert_eq!(w.call(user, &[PRCTL, 29, u64::MAX]).result(), 0);
+    assert_eq!(ask(&mut w, user, user, 0, 0), 50_000);
+}

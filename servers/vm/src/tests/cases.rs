@@ -1082,7 +1082,11 @@ fn what_is_shared_is_mapped_a_second_time() {
     // At a place, over what was there.
     assert_eq!(again(&mut w, second, 1, 3, 0x200), 0x200 * PAGE as i64);
     assert_eq!(w.read(a, 0x200), Ok(7));
-    assert_eq!(again(&mut w, second, 3, 3, second - 1), -EINVAL, "over itself");
+    assert_eq!(
+        again(&mut w, second, 3, 3, second - 1),
+        -EINVAL,
+        "over itself"
+    );
     assert_eq!(again(&mut w, second, 1, 0, 0), -ENOMEM);
     assert_eq!(again(&mut w, second + 50, 1, 1, 0), -EFAULT);
     assert_eq!(again(&mut w, second, 1 << 40, 1, 0), -ENOMEM);
