@@ -231,20 +231,19 @@ static void test_roots(void) {
     show_root(ends[0], "", 0x1000);
 }
 
-static volatile sig_atomic_t rings;
 
 static void test_turns(void) {
     struct timespec interval;
     struct sched_param one = {.sched_priority = 1};
     if (getuid() == 0) {
-        sched_setscheduler(0, SCHED_RR, &one);
+        syscall(SYS_sched_setscheduler, 0, SCHED_RR, &one);
         sched_rr_get_interval(0, &interval);
         printf("SCHED_RR: %ld.%09ld\n", (long)interval.tv_sec, interval.tv_nsec);
-        sched_setscheduler(0, SCHED_FIFO, &one);
+        syscall(SYS_sched_setscheduler, 0, SCHED_FIFO, &one);
         sched_rr_get_interval(0, &interval);
         printf("SCHED_FIFO: %ld.%09ld\n", (long)interval.tv_sec, interval.tv_nsec);
         one.sched_priority = 0;
-        sched_setscheduler(0, SCHED_OTHER, &one);
+        syscall(SYS_sched_setscheduler, 0, SCHED_OTHER, &one);
     }
     int file = open("/proc/sys/kernel/sched_rr_timeslice_ms", O_RDONLY);
     char text[16] = "";

@@ -181,8 +181,8 @@ pub fn process_madvise(f: &mut Frame) -> Result<u64> {
     }
     super::io::vector(f.arg(1), f.arg(2))?;
     super::pidfds::life(&*super::io::usable(f.arg(0))?)?;
-    // MADV_WILLNEED, MADV_COLD, MADV_PAGEOUT: what others may be advised.
-    if !matches!(f.arg(3) & 0xffff_ffff, 3 | 20 | 21) {
+    // MADV_WILLNEED, MADV_COLD, MADV_PAGEOUT, MADV_COLLAPSE: what others may be advised.
+    if !matches!(f.arg(3) & 0xffff_ffff, 3 | 20 | 21 | 25) {
         return Err(EINVAL);
     }
     needs(SYS_NICE)?;
