@@ -6,12 +6,12 @@ pub const FRAGMENT: usize = 8;
 const LONGEST: usize = 65_535;
 
 /// Next headers.
-const HOP_BY_HOP: u8 = 0;
+pub const HOP_BY_HOP: u8 = 0;
 const TCP: u8 = 6;
-const ROUTING: u8 = 43;
+pub const ROUTING: u8 = 43;
 pub const PIECE: u8 = 44;
 const NOTHING: u8 = 59;
-const DESTINATION: u8 = 60;
+pub const DESTINATION: u8 = 60;
 
 /// Codes of the ICMPv6 message *parameter problem* (RFC 4443, 3.4; RFC 7112, 5).
 const WRONG_FIELD: u8 = 0;
@@ -163,27 +163,61 @@ fn walk(packet: &[u8], mut protocol: u8, mut named_at: usize, mut at: usize) -> 
     }
 }
 
-/// Does the packet carry a message of an error, as far as it can be seen? Whatever its headers say is passed over; what leads nowhere is taken for one.
-pub fn carries_error(packet: &[u8]) -> bool {
-    const ICMP: u8 = 58;
-    let Some(mut protocol) = packet.get(6).copied() else {
-        return true;
-    };
+/// What is above IP in a packet of which perhaps only the beginning is there: its protocol, and where it begins. Whatever its headers say is passed over. None:
+/// they lead nowhere, or less than eight bytes of it are there.
+pub fn upper(packet: &[u8]) -> Option<(u8, usize)> {
+    let mut protocol = *packet.get(6)?;
     let mut at = IPV6;
     loop {
-        let Some(header) = packet.get(at..).filter(|rest| rest.len() >= FRAGMENT) else {
-            return true;
-        };
+        let header = packet.get(at..).filter(|rest| rest.len() >= FRAGMENT)?;
         let length = match protocol {
-            ICMP => return header[0] < 128,
             // Behind its first piece nobody knows.
-            PIECE if header[2] != 0 || header[3] & !7 != 0 => return true,
+            PIECE if header[2] != 0 || header[3] & !7 != 0 => return None,
             PIECE => FRAGMENT,
             HOP_BY_HOP | DESTINATION | ROUTING => usize::from(header[1]) * 8 + 8,
-            _ => return false,
+            _ => return Some((protocol, at)),
         };
         (protocol, at) = (header[0], at + length);
     }
+}
+
+/// Does the packet carry a message of an error, as far as it can be seen? What leads nowhere is taken for one.
+pub fn carries_error(packet: &[u8]) -> bool {
+    const ICMP: u8 = 58;
+    upper(packet).is_none_or(|(protocol, at)| protocol == ICMP && packet[at] < 128)
+}
+
+/// The headers with options and routes of a packet, each with its kind, until one is not there as a whole.
+pub fn each(packet: &[u8], mut with: impl FnMut(u8, &[u8])) {
+    let (mut protocol, mut at) = (packet.get(6).copied().unwrap_or(NOTHING), IPV6);
+    loop {
+        let length = match (protocol, packet.get(at + 1)) {
+            (HOP_BY_HOP | DESTINATION | ROUTING, Some(length)) => usize::from(*length) * 8 + 8,
+            (PIECE, Some(_)) => FRAGMENT,
+            _ => return,
+        };
+        let Some(header) = packet.get(at..at + length) else {
+            return;
+        };
+        if protocol != PIECE {
+            with(protocol, header);
+        }
+        (protocol, at) = (header[0], at + length);
+    }
+}
+
+/// How much of a packet stands in front of its fragment header, when it is cut: what is for every hop (RFC 8200, 4.5); and the byte that names what follows.
+pub fn uncut(packet: &[u8]) -> (usize, usize) {
+    let mut found = (IPV6, 6);
+    let mut at = IPV6;
+    each(packet, |kind, header| {
+        let before = at;
+        at += header.len();
+        if matches!(kind, HOP_BY_HOP | ROUTING) {
+            found = (at, before);
+        }
+    });
+    found
 }
 
 /// Options are none of this machine's: what is to be done is in two bits of an option's type (RFC 8200, 4.2).
@@ -337,6 +371,23 @@ mod tests {
     }
 
     #[test]
+    fn headers_one_by_one_and_what_is_in_every_piece() {
+        let mut rest = vec![60, 0, 1, 4, 0, 0, 0, 0];
+        rest.extend_from_slice(&[43, 0, 1, 4, 1, 1, 1, 1]);
+        rest.extend_from_slice(&[60, 0, 1, 0, 0, 0, 0, 0]);
+        rest.extend_from_slice(&[17, 0, 1, 4, 2, 2, 2, 2, 7, 7, 7, 7, 7, 7, 7, 7]);
+        let whole = packet(0, &rest);
+        let mut seen = Vec::new();
+        each(&whole, |kind, header| seen.push((kind, header[4])));
+        assert_eq!(seen, [(0, 0), (60, 1), (43, 0), (60, 2)]);
+        assert_eq!(uncut(&whole), (64, 56));
+        assert_eq!(upper(&whole), Some((17, 72)));
+        assert_eq!(upper(&whole[..79]), None);
+        assert_eq!(uncut(&packet(60, &rest[24..])), (40, 6));
+        assert_eq!(uncut(&packet(0, &rest[24..])), (48, 40));
+    }
+
+    #[test]
     fn whatever_comes_is_looked_at_and_no_further() {
         let mut word = 7u64;
         let mut random = || {
@@ -352,6 +403,24 @@ mod tests {
             }
             let whole = packet(kinds[usize::from(random() % 8)], &rest);
             carries_error(&whole);
+            let (end, named_at) = uncut(&whole);
+            assert!(named_at < end && end <= whole.len());
+            let (mut read, mut last) = (IPV6, None);
+            each(&whole, |kind, header| {
+                read += header.len();
+                last = Some((kind, header.len()));
+            });
+            assert!(read <= whole.len());
+            // Both ways through it come to the same.
+            if let (
+                Chain::Upper {
+                    protocol, start, ..
+                },
+                Some(found),
+            ) = (follow(&whole), upper(&whole))
+            {
+                assert_eq!((protocol, start), found);
+            }
             match follow(&whole) {
                 Chain::Upper {
                     start, named_at, ..

@@ -14,6 +14,7 @@ pub mod dhcp;
 pub mod extensions;
 pub mod fragments;
 pub mod frame;
+pub mod options;
 
 pub type Mac = [u8; 6];
 pub type Ip = [u8; 4];

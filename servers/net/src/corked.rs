@@ -41,12 +41,12 @@ impl Net {
         let mut held = held.unwrap_or_else(|| {
             Box::new(Held {
                 bytes: Vec::new(),
-                sent: *sent,
+                sent: sent.clone(),
                 charged: 0,
             })
         });
         // What fails takes with it what was held.
-        let added = take_in(cx, payer, &mut held, length);
+        let added = take_in(cx, payer, &mut held, (sent.skipped, length));
         if more || corked {
             match added {
                 Ok(()) => {
@@ -66,9 +66,9 @@ impl Net {
 
     fn send_held(&mut self, cx: &mut Context, index: u32, held: &Held) -> Answer<()> {
         let bytes = &held.bytes[..];
-        let size = match self.socket(index)?.options.segment {
-            0 => bytes.len().max(1),
-            size => size.into(),
+        let size = match (held.sent.segment, self.socket(index)?.options.segment) {
+            (0, 0) => bytes.len().max(1),
+            (0, size) | (size, _) => size.into(),
         };
         if bytes.len() <= size {
             return self.send_whole(cx, index, Some(bytes), bytes.len(), &held.sent);
@@ -109,7 +109,12 @@ impl Net {
 }
 
 /// More of the datagram, from the caller.
-fn take_in(cx: &mut Context, payer: u32, held: &mut Held, length: usize) -> Answer<()> {
+fn take_in(
+    cx: &mut Context,
+    payer: u32,
+    held: &mut Held,
+    (skipped, length): (usize, usize),
+) -> Answer<()> {
     let before = held.bytes.len();
     if length > MOST - before {
         return fail(EMSGSIZE);
@@ -119,5 +124,5 @@ fn take_in(cx: &mut Context, payer: u32, held: &mut Held, length: usize) -> Answ
     let room = held.bytes.try_reserve_exact(length);
     room.map_err(|_| Failure::Errno(ENOBUFS))?;
     held.bytes.resize(before + length, 0);
-    cx.fetch(0, &mut held.bytes[before..])
+    cx.fetch(skipped, &mut held.bytes[before..])
 }

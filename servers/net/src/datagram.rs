@@ -476,7 +476,12 @@ impl Net {
     ) -> Answer<usize> {
         let socket = self.socket(index)?;
         let options = &socket.options;
-        if more || options.cork || options.segment != 0 || socket.held.is_some() {
+        if more
+            || options.cork
+            || options.segment != 0
+            || sent.segment != 0
+            || socket.held.is_some()
+        {
             return self.send_in_pieces(cx, index, length, sent, more);
         }
         self.send_whole(cx, index, None, length, sent)?;
@@ -499,12 +504,17 @@ impl Net {
         if to.port == 0 {
             return fail(EINVAL);
         }
-        self.measure(cx, index, (&to, &way), &mut header, HEADER + length)?;
+        let between = self.between(cx, index, sent, &header)?;
+        let whole = HEADER + length + between.as_ref().map_or(0, |of| of.bytes.len());
+        self.measure(cx, index, (&to, &way), &mut header, whole)?;
         let port = self.socket(index)?.local.port;
         let identification = self.next_identification();
-        let packet = Packet::new(&header, HEADER + length, identification);
+        let packet = Packet::new(&header, whole, identification);
         let mut packet = packet.ok_or(Failure::Errno(ENOBUFS))?;
         packet.mtu = way.mtu;
+        if let Some(between) = &between {
+            packet.insert(&between.bytes, between.first);
+        }
         let pseudo = self.pseudo(&header, HEADER + length, &way);
         let bytes = packet.extend(HEADER + length);
         bytes[0..2].copy_from_slice(&port.to_be_bytes());
@@ -512,7 +522,7 @@ impl Net {
         bytes[4..6].copy_from_slice(&((HEADER + length) as u16).to_be_bytes());
         match text {
             Some(text) => bytes[HEADER..].copy_from_slice(text),
-            None => cx.fetch(0, &mut bytes[HEADER..])?,
+            None => cx.fetch(sent.skipped, &mut bytes[HEADER..])?,
         }
         bytes[6..8].copy_from_slice(&pseudo.to_be_bytes());
         packet.sum = Sum::Missing;

@@ -3,11 +3,12 @@
 use crate::address::Address;
 use crate::errors::Told;
 use crate::internet::Arrived;
-use crate::packet::{checksum, protocol, Header, Packet, Sum, IPV6};
+use crate::packet::{checksum, protocol, Header, Packet, Sum};
 use crate::server::Net;
 use crate::stream::Place;
 use cairn_ethernet::extensions::{self, Chain};
 use cairn_ethernet::fragments::checksum as plain_checksum;
+use cairn_ethernet::options;
 use cairn_resmgr::Context;
 use cairn_tcp::connection::Error;
 use cairn_tcp::input::Icmp;
@@ -25,6 +26,7 @@ pub mod v4 {
     pub const UNREACHABLE: u8 = 3;
     pub const ECHO: u8 = 8;
     pub const EXCEEDED: u8 = 11;
+    pub const PARAMETER_PROBLEM: u8 = 12;
 }
 
 pub mod v6 {
@@ -44,6 +46,8 @@ enum About {
     Error(Error),
     /// It is longer than this MTU.
     TooBig(u32),
+    /// Its header is wrong here; connections do not mind.
+    Wrong(u32),
 }
 
 impl Net {
@@ -68,6 +72,7 @@ impl Net {
             }
             (v4::UNREACHABLE, 9 | 10 | 13) => About::Error(Error::Prohibited),
             (v4::UNREACHABLE, _) | (v4::EXCEEDED, 0) => About::Error(Error::HostUnreachable),
+            (v4::PARAMETER_PROBLEM, _) => About::Wrong(u32::from(head[4])),
             _ => return,
         };
         // Of the quoted packet only the beginning is there.
@@ -81,8 +86,8 @@ impl Net {
         };
         let (source, destination) = (address(12), address(16));
         let info = match about {
-            About::TooBig(mtu) => mtu,
-            _ => 0,
+            About::TooBig(info) | About::Wrong(info) => info,
+            About::Error(_) => 0,
         };
         let told = Told::new(head, info, &arrived);
         self.error_arrives(cx, (about, told), rest[9], (source, destination), inner);
@@ -109,16 +114,14 @@ impl Net {
             (v6::TOO_BIG, _) => {
                 About::TooBig(u32::from_be_bytes([head[4], head[5], head[6], head[7]]))
             }
+            (v6::PARAMETER_PROBLEM, _) => {
+                About::Wrong(u32::from_be_bytes([head[4], head[5], head[6], head[7]]))
+            }
             _ => return,
         };
-        // Of a packet in pieces the first is quoted, with its fragment header.
-        let (number, start) = match (rest.get(6), rest.get(IPV6..IPV6 + 4)) {
-            (Some(&extensions::PIECE), Some([number, _, 0, 0 | 1])) => {
-                (*number, IPV6 + extensions::FRAGMENT)
-            }
-            (Some(&extensions::PIECE), _) => return,
-            (Some(number), _) => (*number, IPV6),
-            _ => return,
+        // Headers of options, and of the first piece, are quoted as well.
+        let Some((number, start)) = extensions::upper(rest) else {
+            return;
         };
         let (Some(inner), Some((_, addresses))) =
             (rest.get(start..), rest.split_first_chunk::<8>())
@@ -162,6 +165,7 @@ impl Net {
                 let seq = Seq(u32::from_be_bytes([ports[4], ports[5], ports[6], ports[7]]));
                 let headers = if source.is_v4() { 40 } else { 60 };
                 let message = match about {
+                    About::Wrong(_) => return,
                     About::Error(error) => Icmp::Unreachable(error),
                     About::TooBig(mtu) => Icmp::TooBig {
                         mss: mtu.saturating_sub(headers).min(65_535) as u16,
@@ -192,8 +196,15 @@ impl Net {
         };
         let mut answer = *head;
         answer[0] = kind;
-        let to = arrived.header.source;
-        self.send_icmp(cx, arrived.header.destination, to, answer, rest);
+        let (from, to) = (arrived.header.destination, arrived.header.source);
+        match arrived.options() {
+            [] => self.send_icmp(cx, from, to, answer, rest),
+            options => {
+                // Where the question has been, for who asked (RFC 1122, 3.2.2.6).
+                let options = options::answer(options);
+                self.send_icmp_with(cx, (from, to), answer, rest, &options);
+            }
+        }
     }
 
     /// Send a message: its header, whose checksum is made, and what follows.
@@ -202,8 +213,20 @@ impl Net {
         cx: &mut Context,
         from: Address,
         to: Address,
+        head: [u8; HEADER],
+        rest: &[u8],
+    ) {
+        self.send_icmp_with(cx, (from, to), head, rest, &[]);
+    }
+
+    /// The same with options of IPv4.
+    fn send_icmp_with(
+        &mut self,
+        cx: &mut Context,
+        (from, to): (Address, Address),
         mut head: [u8; HEADER],
         rest: &[u8],
+        options: &[u8],
     ) {
         let Some(way) = self.interfaces.way(&to, 0) else {
             return;
@@ -224,9 +247,13 @@ impl Net {
         };
         head[2..4].copy_from_slice(&[0, 0]);
         let identification = self.next_identification();
-        let Some(mut packet) = Packet::new(&header, HEADER + rest.len(), identification) else {
+        let length = HEADER + rest.len() + options.len();
+        let Some(mut packet) = Packet::new(&header, length, identification) else {
             return;
         };
+        if !options.is_empty() {
+            self.insert_options(cx, &mut packet, options, source);
+        }
         let bytes = packet.extend(HEADER + rest.len());
         bytes[..HEADER].copy_from_slice(&head);
         bytes[HEADER..].copy_from_slice(rest);
@@ -289,6 +316,13 @@ impl Net {
             let kind = (v6::PARAMETER_PROBLEM, code);
             self.send_error_about(cx, packet.bytes(), kind, at as u32, group);
         }
+    }
+
+    /// The same of a packet of IPv4: which byte of its header is wrong (RFC 792).
+    pub(crate) fn wrong_options(&mut self, cx: &mut Context, packet: &Packet, at: usize) {
+        let kind = (v4::PARAMETER_PROBLEM, 0);
+        let word = (at as u32) << 24;
+        self.send_error_about(cx, packet.bytes(), kind, word, false);
     }
 
     /// Not all pieces of a packet came in time, and this is the first one (RFC 792; RFC 4443, 3.3).

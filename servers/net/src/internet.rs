@@ -4,7 +4,7 @@ use crate::address::Address;
 use crate::capture::kind;
 use crate::groups::wire::IGMP;
 use crate::interface::{Way, LOOPBACK};
-use crate::packet::{checksum, protocol, pseudo, Header, Packet, Payload, Sum, HEADROOM};
+use crate::packet::{checksum, protocol, pseudo, Header, Packet, Payload, Sum, HEADROOM, IPV4};
 use crate::server::Net;
 use crate::stream::Place;
 use crate::timers::Owner;
@@ -28,6 +28,14 @@ pub struct Arrived {
 }
 
 impl Arrived {
+    /// Options of IPv4.
+    pub fn options(&self) -> &[u8] {
+        match self.header.is_v4() {
+            true => self.packet.options(),
+            false => &[],
+        }
+    }
+
     /// The same for one more receiver. None: there is no memory.
     pub fn copy(&self) -> Option<Arrived> {
         let whole = self.packet.bytes();
@@ -176,7 +184,7 @@ impl Net {
         &mut self,
         cx: &mut Context,
         interface: u32,
-        packet: Packet,
+        mut packet: Packet,
         (header, payload): (Header, Payload),
     ) {
         let destination = header.destination;
@@ -185,6 +193,12 @@ impl Net {
         let inside = destination.is_loopback() || header.source.is_loopback();
         let wrong = interface != LOOPBACK && inside;
         if wrong || header.source.is_multicast() {
+            return;
+        }
+        if payload.start > IPV4
+            && header.is_v4()
+            && !self.options_arrive(cx, &mut packet, &destination)
+        {
             return;
         }
         // (Who asks about groups asks all, whatever they are in.)

@@ -29,6 +29,7 @@ pub mod filter;
 pub mod forward;
 pub mod groups;
 pub mod hash;
+pub mod headers;
 pub mod icmp;
 pub mod interface;
 pub mod internet;

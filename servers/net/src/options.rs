@@ -2,6 +2,7 @@
 
 use crate::address::Address;
 use crate::groups::{ALL_V4, ALL_V6};
+use crate::headers;
 use crate::packet::protocol;
 use crate::server::{fail, Net};
 use crate::socket::{State, FILTER};
@@ -434,6 +435,10 @@ impl Net {
                 self.get_group_filter(cx, index, (level == IP, number))?;
                 [0, 0]
             }
+            IP | IPV6 if headers::is_option(level, number) => {
+                self.get_headers(index, (level, number))?;
+                [0, 0]
+            }
             IP => [u64::from(self.get_ip_option(cx, index, number)?), 0],
             IPV6 => [u64::from(self.get_ipv6_option(cx, index, number)?), 0],
             TCP if self.socket(index)?.is_stream() => {
@@ -553,7 +558,6 @@ impl Net {
         Ok(match number {
             1 => u32::from(options.tos),
             2 => u32::from(options.ttl),
-            4 => 0,
             10 => options.mtu_discover,
             14 => return self.mtu_of(cx, index),
             21 => u32::from(options.least_ttl),
@@ -714,6 +718,9 @@ impl Net {
                     IP => self.set_ip_option(index, number, 0)?,
                     _ => self.set_ipv6_option(index, number, 0)?,
                 }
+            }
+            IP | IPV6 if headers::is_option(level, number) => {
+                self.set_headers(cx, index, (level, number))?
             }
             IP | IPV6 if Net::is_about_groups(level == IP, number) => {
                 self.set_group_option(cx, index, (level == IP, number))?

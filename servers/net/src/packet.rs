@@ -178,6 +178,31 @@ impl Packet {
         &mut self.bytes[at..]
     }
 
+    /// What goes between its header and its payload, for which its length and memory have room: options of IPv4, or headers of IPv6, the first of this kind.
+    #[cold]
+    #[inline(never)]
+    pub fn insert(&mut self, between: &[u8], first: u8) {
+        self.bytes.extend_from_slice(between);
+        let own = self.bytes_mut();
+        if own[0] >> 4 == 6 {
+            own[6] = first;
+            return;
+        }
+        let mut packet = Ipv4Packet::new_unchecked(own);
+        packet.set_header_len((IPV4 + between.len()) as u8);
+        packet.fill_checksum();
+    }
+
+    /// Options of IPv4, as long as those that it has, in their place.
+    #[cold]
+    pub fn change_options(&mut self, options: &[u8]) {
+        let own = self.bytes_mut();
+        if let Some(place) = own.get_mut(IPV4..IPV4 + options.len()) {
+            place.copy_from_slice(options);
+            Ipv4Packet::new_unchecked(own).fill_checksum();
+        }
+    }
+
     /// Only so many bytes are the packet.
     pub fn shorten(&mut self, length: usize) {
         self.bytes.truncate(self.start.saturating_add(length));
@@ -288,6 +313,13 @@ impl Packet {
             }
             _ => None,
         }
+    }
+
+    /// Options, if it is one of IPv4 that was understood.
+    pub fn options(&self) -> &[u8] {
+        let bytes = self.bytes();
+        let end = bytes.first().map_or(0, |first| usize::from(first & 15) * 4);
+        bytes.get(IPV4..end).unwrap_or(&[])
     }
 
     pub fn payload(&self, payload: Payload) -> &[u8] {

@@ -3,9 +3,11 @@
 use crate::address::Endpoint;
 use crate::datagram::{join, leave};
 use crate::icmp::{v4, v6};
+use crate::interface::Way;
 use crate::internet::Arrived;
-use crate::packet::{checksum, protocol, Header, Packet, Payload, Sum};
+use crate::packet::{checksum, protocol, Header, Packet, Payload, Sum, HEADROOM, IPV4};
 use crate::server::{fail, Net, Sent};
+use alloc::vec::Vec;
 use cairn_ethernet::fragments::checksum as plain_checksum;
 use cairn_idl::errno::*;
 use cairn_idl::net::{INET, INET6};
@@ -122,14 +124,25 @@ impl Net {
             protocol: number,
             ..header
         };
-        self.measure(cx, index, (&to, &way), &mut header, length)?;
+        let between = self.between(cx, index, sent, &header)?;
+        if raw && header.is_v4() && self.socket(index)?.makes_headers() {
+            return match between {
+                Some(_) => fail(EINVAL),
+                None => self.send_with_header(cx, index, (length, sent.skipped), (header, way)),
+            };
+        }
+        let whole = length + between.as_ref().map_or(0, |of| of.bytes.len());
+        self.measure(cx, index, (&to, &way), &mut header, whole)?;
         let port = self.socket(index)?.local.port;
         let identification = self.next_identification();
-        let packet = Packet::new(&header, length, identification);
+        let packet = Packet::new(&header, whole, identification);
         let mut packet = packet.ok_or(Failure::Errno(ENOBUFS))?;
         packet.mtu = way.mtu;
+        if let Some(between) = &between {
+            packet.insert(&between.bytes, between.first);
+        }
         let bytes = packet.extend(length);
-        cx.fetch(0, bytes)?;
+        cx.fetch(sent.skipped, bytes)?;
         if !raw {
             let echo = match number {
                 protocol::ICMP => v4::ECHO,
@@ -151,6 +164,52 @@ impl Net {
             packet.sum = Sum::Right;
         }
         match to.address.is_multicast() {
+            true => self.output_to_group(cx, index, (packet, header), &way),
+            false => self.output(cx, packet, &way),
+        }
+        Ok(length)
+    }
+
+    /// A raw socket's packet with its own header (IP_HDRINCL, raw(7)): its length, its sum, a source and a number that are not there are put in.
+    #[cold]
+    fn send_with_header(
+        &mut self,
+        cx: &mut Context,
+        index: u32,
+        (length, skipped): (usize, usize),
+        (header, way): (Header, Way),
+    ) -> Answer<usize> {
+        if length > way.mtu as usize {
+            let to = Endpoint::new(header.destination, 0);
+            return self.too_long(cx, index, to, way.mtu);
+        }
+        if length < IPV4 {
+            return fail(EINVAL);
+        }
+        let mut bytes = Vec::new();
+        let room = bytes.try_reserve_exact(HEADROOM + length);
+        room.map_err(|_| Failure::Errno(ENOBUFS))?;
+        bytes.resize(HEADROOM + length, 0);
+        let own = &mut bytes[HEADROOM..];
+        cx.fetch(skipped, own)?;
+        let head = usize::from(own[0] & 15) * 4;
+        // (One that is no header at all Linux sends as it is.)
+        if head < IPV4 || head > length || own[0] >> 4 != 4 {
+            return fail(EINVAL);
+        }
+        own[2..4].copy_from_slice(&(length as u16).to_be_bytes());
+        if own[4..6] == [0, 0] {
+            own[4..6].copy_from_slice(&self.next_identification().to_be_bytes());
+        }
+        if own[12..16] == [0; 4] {
+            own[12..16].copy_from_slice(&header.source.as_v4().unwrap_or_default());
+        }
+        own[10..12].fill(0);
+        let sum = plain_checksum(&own[..head]);
+        own[10..12].copy_from_slice(&sum.to_be_bytes());
+        let mut packet = Packet::received(bytes, HEADROOM);
+        packet.mtu = way.mtu;
+        match header.destination.is_multicast() {
             true => self.output_to_group(cx, index, (packet, header), &way),
             false => self.output(cx, packet, &way),
         }

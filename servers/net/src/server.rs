@@ -7,6 +7,7 @@ use crate::filter::Gate;
 use crate::forward::Forward;
 use crate::groups::Groups;
 use crate::hash::{Key, Map};
+use crate::headers::Headers;
 use crate::interface::Interfaces;
 use crate::link::Attached;
 use crate::listener::Half;
@@ -24,6 +25,7 @@ use crate::table;
 use crate::timers::Timers;
 use crate::tunnel;
 use alloc::collections::VecDeque;
+use alloc::rc::Rc;
 use alloc::vec::Vec;
 use cairn_idl::capability;
 use cairn_idl::device;
@@ -83,7 +85,7 @@ pub enum Node {
 }
 
 /// What a SEND says beside its data.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Default, Debug)]
 pub struct Sent {
     pub to: Option<Endpoint>,
     pub from: Option<Address>,
@@ -92,6 +94,10 @@ pub struct Sent {
     pub scope: u32,
     pub ttl: Option<u8>,
     pub tos: Option<u8>,
+    /// Control messages in front of the data: their bytes, and what they say.
+    pub skipped: usize,
+    pub headers: Option<Rc<Headers>>,
+    pub segment: u16,
 }
 
 /// Everything.
@@ -371,6 +377,7 @@ impl Net {
             self.ports.remove(&claim);
         }
         self.drop_held(cx, index);
+        self.drop_headers(cx, index);
         self.sockets.remove(index);
         cx.refund(payer, SOCKET_COST);
         cx.wake(key(index, READABLE));
@@ -1204,14 +1211,18 @@ impl Server for Net {
         match operation {
             net::SEND => {
                 let flags = cx.request.words[1];
-                let sent = self.sent(cx)?;
+                let mut sent = self.sent(cx)?;
+                if flags & with::HEADERS != 0 {
+                    let length = (cx.request.words[7] >> 48) as usize * 8;
+                    self.take_notes(cx, index, &mut sent, length)?;
+                }
                 let family = cx.request.words[4] >> 16 & 0xffff;
                 let own = self.socket(index)?.family;
                 let special = |family| matches!(family, NETLINK | PACKET);
                 if sent.to.is_some() && (special(own) || special(family)) && own != family {
                     return fail(if special(own) { EINVAL } else { EAFNOSUPPORT });
                 }
-                let length = cx.request.out_len.min(fs::DATA_MAX);
+                let length = (cx.request.out_len - sent.skipped).min(fs::DATA_MAX);
                 let result = self.send(cx, index, length, flags, &sent);
                 let limit = self.socket(index)?.limits.send;
                 let nonblocking = nonblocking || flags & msg::DONTWAIT != 0;

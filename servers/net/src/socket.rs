@@ -3,10 +3,12 @@
 use crate::address::{Address, Endpoint};
 use crate::corked::Held;
 use crate::datagram::Queue;
+use crate::headers::Headers;
 use crate::options::Options;
 use crate::ports::Claim;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use alloc::rc::Rc;
 use cairn_idl::fs::poll;
 use cairn_idl::net::{INET, RAW, STREAM};
 use cairn_resmgr::timeouts::Limits;
@@ -61,9 +63,13 @@ pub struct Socket {
     pub filter: [u8; FILTER],
     /// The beginning of a datagram that more sends make.
     pub held: Option<Box<Held>>,
+    /// What it adds to the headers of its packets.
+    pub headers: Option<Rc<Headers>>,
 }
 
 pub const NOTHING: u32 = u32::MAX;
+/// IP_HDRINCL, which a socket of the protocol IPPROTO_RAW has from the beginning.
+const HEADER_INCLUDED: u32 = 3;
 /// Bytes of `struct icmp6_filter`.
 pub const FILTER: usize = 32;
 
@@ -95,7 +101,13 @@ impl Socket {
                 STREAM => State::Fresh,
                 _ => State::Datagram(Queue::default()),
             },
-            options: Options::new(kind),
+            options: match (family, kind, protocol) {
+                (INET, RAW, u8::MAX) => Options {
+                    ip: Options::new(kind).ip | 1 << HEADER_INCLUDED,
+                    ..Options::new(kind)
+                },
+                _ => Options::new(kind),
+            },
             limits: Limits::default(),
             error: 0,
             reads: true,
@@ -103,6 +115,7 @@ impl Socket {
             further: NOTHING,
             filter: [0; FILTER],
             held: None,
+            headers: None,
         }
     }
 
@@ -116,6 +129,11 @@ impl Socket {
 
     pub fn is_raw(&self) -> bool {
         self.kind == RAW
+    }
+
+    /// IP_HDRINCL: what it sends begins with a header of IPv4.
+    pub fn makes_headers(&self) -> bool {
+        self.options.ip >> HEADER_INCLUDED & 1 != 0
     }
 
     /// Packets of IPv4 are for it as well as those of IPv6.

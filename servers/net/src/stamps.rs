@@ -3,6 +3,7 @@
 
 use crate::datagram::Datagram;
 use crate::server::{fail, Net};
+use alloc::vec::Vec;
 use cairn_idl::errno::*;
 use cairn_idl::net::{NETLINK, NOTES_BYTES};
 use cairn_resmgr::server::Answer;
@@ -70,23 +71,23 @@ fn pair(stamp: u64, part: u64) -> [u8; 16] {
 /// Control messages in front of the data: each its length, level and number, four bytes of zeros, and its data up to a multiple of eight bytes; one of length
 /// 0 is the end.
 struct Notes {
-    bytes: [u8; NOTES_BYTES],
-    used: usize,
+    bytes: Vec<u8>,
 }
 
 impl Notes {
     fn put(&mut self, level: u32, number: u32, data: &[u8]) {
-        let end = self.used + 16 + data.len().next_multiple_of(8);
+        let end = self.bytes.len() + 16 + data.len().next_multiple_of(8);
         // (The end's mark fits too.)
-        if end + 16 > NOTES_BYTES {
+        if end + 16 > NOTES_BYTES || self.bytes.try_reserve(end + 16).is_err() {
             return;
         }
-        let own = &mut self.bytes[self.used..end];
-        own[..4].copy_from_slice(&(data.len() as u32).to_ne_bytes());
-        own[4..8].copy_from_slice(&level.to_ne_bytes());
-        own[8..12].copy_from_slice(&number.to_ne_bytes());
-        own[16..16 + data.len()].copy_from_slice(data);
-        self.used = end;
+        self.bytes
+            .extend_from_slice(&(data.len() as u32).to_ne_bytes());
+        self.bytes.extend_from_slice(&level.to_ne_bytes());
+        self.bytes.extend_from_slice(&number.to_ne_bytes());
+        self.bytes.extend_from_slice(&[0; 4]);
+        self.bytes.extend_from_slice(data);
+        self.bytes.resize(end, 0);
     }
 }
 
@@ -130,7 +131,8 @@ impl Net {
     /// Has RECEIVE something to tell in front of the data?
     pub(crate) fn has_notes(&self, index: u32) -> bool {
         let socket = self.sockets.get(index);
-        socket.is_some_and(|of| of.options.stamps.told() && !of.is_stream() && of.family != NETLINK)
+        let packets = socket.filter(|of| !of.is_stream() && of.family != NETLINK);
+        packets.is_some_and(|of| of.options.stamps.told() || self.tells_headers(index))
     }
 
     /// Tell it.
@@ -140,17 +142,14 @@ impl Net {
         index: u32,
         datagram: &Datagram,
     ) -> Answer<()> {
-        let mut notes = Notes {
-            bytes: [0; NOTES_BYTES],
-            used: 0,
-        };
+        let mut notes = Notes { bytes: Vec::new() };
         let stamps = self.socket(index)?.options.stamps;
         // One that came before it was asked for gets the present time, as on Linux.
         let stamp = match datagram.stamp {
             0 => cx.now(),
             stamp => stamp,
         };
-        if self.has_notes(index) {
+        if stamps.told() {
             let number = |old: u32, new: u32| if stamps.new { new } else { old };
             match (stamps.on, stamps.nanoseconds) {
                 (false, _) => {}
@@ -168,8 +167,14 @@ impl Net {
                 notes.put(1, number(TIMESTAMPING, TIMESTAMPING_NEW), &three);
             }
         }
-        let end = notes.used + 16;
-        cx.store(0, &notes.bytes[..end])
+        if self.tells_headers(index) {
+            self.tell_headers(index, &datagram.packet, |level, number, data| {
+                notes.put(level, number, data)
+            })?;
+        }
+        let end = notes.bytes.len() + 16;
+        notes.bytes.resize(end, 0);
+        cx.store(0, &notes.bytes)
     }
 
     /// SIOCGSTAMP: when the datagram came that was read last.

@@ -201,6 +201,68 @@ fn datagrams_in_pieces() {
     all_gone(&mut b);
 }
 
+/// Control messages in front of a datagram, and headers of a socket's, whatever they are: refused, or in a packet that this machine itself understands.
+#[test]
+fn headers_of_programs() {
+    let mut b = bench();
+    let to = socket(&mut b, INET6, DATAGRAM);
+    assert_eq!(bind(&mut b, to, Address::LOOPBACK, 7000), 0);
+    let from = socket(&mut b, INET6, DATAGRAM);
+    assert_eq!(connect(&mut b, from, Address::LOOPBACK, 7000), 0);
+    let v4 = socket(&mut b, INET, DATAGRAM);
+    assert_eq!(connect(&mut b, v4, Address::LOOPBACK_V4, 7000), 0);
+    let option = |level: u64, number: u64| [net::SET_OPTION, level << 32 | number, 0, 0];
+    let hop = [0, 0, 0x1e, 4, 0, 0, 0, 0];
+    // Without the privilege nobody adds a header of IPv6.
+    assert_eq!(result_of(&mut b, from, &option(41, 54), &hop), -EPERM);
+    b.server.proc = Some(cairn_rt::Portal(9));
+    b.label = 0;
+    let charged = b.fake.charged.clone();
+    assert_eq!(result_of(&mut b, from, &option(41, 54), &hop), 0);
+    let record = [7, 39, 4];
+    let mut record = record.to_vec();
+    record.resize(39, 0);
+    assert_eq!(result_of(&mut b, v4, &option(0, 4), &record), 0);
+    assert_eq!(result_of(&mut b, v4, &option(0, 4), b""), 0);
+    assert_eq!(b.fake.charged, charged);
+    let mut delivered = 0;
+    for round in 0..20_000 {
+        let kinds = [
+            (41, 54),
+            (41, 59),
+            (41, 55),
+            (41, 57),
+            (0, 7),
+            (17, 103),
+            (3, 3),
+        ];
+        let mut notes = Vec::new();
+        for _ in 0..random() % 3 {
+            let (level, number) = kinds[random() as usize % kinds.len()];
+            let length = [2, 8, 16, 4, 12, random() as u32 % 50][random() as usize % 6];
+            for word in [length, level, number, 0] {
+                notes.extend(u32::to_ne_bytes(word));
+            }
+            notes.extend((0..length.next_multiple_of(8)).map(|_| (random() % 12) as u8));
+        }
+        let wrong = random() % 20 == 0;
+        let units = notes.len() as u64 / 8 + if wrong { random() % 9 } else { 0 };
+        notes.extend(b"text");
+        let flags = msg::DONTWAIT | with::HEADERS;
+        let badge = if round % 2 == 0 { from } else { v4 };
+        let words = [net::SEND, flags, 0, 0, 0, 0, 0, units << 48];
+        let _ = result_of(&mut b, badge, &words, &notes);
+        while receive(&mut b, to, 100, 0).is_ok() {
+            delivered += 1;
+        }
+    }
+    assert!(delivered > 1000, "{delivered}");
+    for badge in [to, from, v4] {
+        b.close(badge);
+    }
+    all_gone(&mut b);
+}
+
 fn result_of(b: &mut Bench<Net>, badge: u64, words: &[u64], bytes: &[u8]) -> i64 {
     call(b, badge, words, bytes, 0).map_or(i64::MIN, |answer| answer.result())
 }

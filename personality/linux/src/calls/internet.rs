@@ -11,6 +11,7 @@ use crate::filter;
 use crate::machine::request::{Request, Vector};
 use crate::machine::user::{self, UserRange};
 use crate::path::{make_room, scheme};
+use alloc::vec::Vec;
 use cairn_idl::fs::{self, kind, o};
 use cairn_idl::net::{self, msg, with, INET, INET6, NETLINK, PACKET};
 
@@ -228,6 +229,10 @@ pub fn sending(to: Option<Name>, flags: u64, control: &Control) -> [u64; 8] {
         bits |= with::TOS;
         more |= u64::from(tos) << 40;
     }
+    if !control.notes.is_empty() {
+        bits |= with::HEADERS;
+        more |= (control.notes.len() as u64 / 8) << 48;
+    }
     let from = control.from.unwrap_or([0; 2]);
     if control.from.is_some() {
         bits |= with::SOURCE;
@@ -242,6 +247,8 @@ pub struct Control {
     interface: u32,
     ttl: Option<u8>,
     tos: Option<u8>,
+    /// What the server itself reads, as it lies in front of the data: a multiple of 8 bytes.
+    pub notes: Vec<u8>,
 }
 
 const SOL_SOCKET: i32 = 1;
@@ -259,6 +266,13 @@ const ORIGIN_LOCAL: u8 = 1;
 const IPV6_PKTINFO: i32 = 50;
 const IPV6_HOPLIMIT: i32 = 52;
 const IPV6_TCLASS: i32 = 67;
+const IP_RETOPTS: i32 = 7;
+/// IPV6_HOPOPTS, IPV6_RTHDRDSTOPTS, IPV6_RTHDR, IPV6_DSTOPTS.
+const IPV6_HOPOPTS: i32 = 54;
+const IPV6_RTHDRDSTOPTS: i32 = 55;
+const IPV6_RTHDR: i32 = 57;
+const IPV6_DSTOPTS: i32 = 59;
+const UDP: i32 = 17;
 const HEAD: usize = 16;
 
 impl Control {
@@ -301,6 +315,9 @@ impl Control {
                     Some(-1) => {}
                     _ => control.tos = Some(byte(0)?),
                 },
+                (IP, IP_RETOPTS)
+                | (IPV6, IPV6_HOPOPTS | IPV6_RTHDRDSTOPTS | IPV6_RTHDR | IPV6_DSTOPTS)
+                | (UDP, _) => control.note(level, number, data),
                 // Descriptors and credentials mean nothing here.
                 (SOL_SOCKET, 1 | 2) => {}
                 (SOL_SOCKET | IP | IPV6, _) => return Err(EINVAL),
@@ -309,6 +326,16 @@ impl Control {
             bytes = &bytes[length.next_multiple_of(8).min(bytes.len())..];
         }
         Ok(control)
+    }
+
+    /// (There are at most [`super::messages::CONTROL_MAX`] bytes of control messages.)
+    fn note(&mut self, level: i32, number: i32, data: &[u8]) {
+        for word in [data.len() as u32, level as u32, number as u32, 0] {
+            self.notes.extend_from_slice(&word.to_ne_bytes());
+        }
+        self.notes.extend_from_slice(data);
+        let end = self.notes.len().next_multiple_of(8);
+        self.notes.resize(end, 0);
     }
 }
 
@@ -363,9 +390,10 @@ pub(super) fn receive_message(
     let mut words = Request::new(&[net::RECEIVE, flags & RECEIVED | control])
         .input_vector(&vector)
         .wait(file.slot())?;
-    let mut notes = [0; net::NOTES_BYTES];
+    let mut notes = Vec::new();
     let noted = words[1] & with::NOTES != 0 && control != 0;
     if noted {
+        notes.resize(net::NOTES_BYTES, 0);
         words = Request::new(&[net::RECEIVE, flags & RECEIVED | with::NOTES])
             .input_behind(&mut notes, &mut vector)
             .wait(file.slot())?;
@@ -514,6 +542,20 @@ const MCAST_MSFILTER: u64 = 48;
 /// More is refused (net.core.optmem_max), which the server says.
 const GROUP_OPTION: u64 = 131_073;
 
+/// More is refused, which the server says.
+const HEADER_OPTION: u64 = 4096;
+
+/// Is its value options of IPv4, or a header of IPv6?
+fn is_about_headers(level: u64, number: u64) -> bool {
+    match level {
+        IP_LEVEL => number == IP_OPTIONS,
+        IPV6_LEVEL => {
+            [IPV6_HOPOPTS, IPV6_RTHDRDSTOPTS, IPV6_RTHDR, IPV6_DSTOPTS].contains(&(number as i32))
+        }
+        _ => false,
+    }
+}
+
 /// Is its value a structure about groups, which the server takes as it is?
 fn is_about_groups(level: u64, number: u64) -> bool {
     match level {
@@ -587,7 +629,8 @@ pub fn get_option(
             16
         }
         // There are none, and `sshd` ends a connection that has some.
-        (1, SO_BINDTODEVICE | SO_ATTACH_FILTER) | (0, IP_OPTIONS) => 0,
+        (1, SO_BINDTODEVICE | SO_ATTACH_FILTER) => 0,
+        (level, number) if is_about_headers(level, number) => 0,
         (1, number) if width(number, room) == 8 => {
             put(0, &words[1].to_ne_bytes());
             8
@@ -632,6 +675,14 @@ pub fn set_option(
                 .call(file.slot())
                 .map(|_| ());
         }
+        (level, number) if is_about_headers(level, number) => {
+            let value = match length {
+                0 => UserRange::EMPTY,
+                length => user::range(address, u64::from(length as u32).min(HEADER_OPTION))?,
+            };
+            let request = Request::new(&words).out_user(value);
+            return request.call(file.slot()).map(|_| ());
+        }
         (1, SO_ATTACH_FILTER) => return attach_filter(file, address, length),
         (1, SO_DETACH_FILTER) if length < 4 => return Err(EINVAL),
         (1, SO_DETACH_FILTER) => return Request::new(&[net::FILTER]).call(file.slot()).map(|_| ()),
@@ -662,8 +713,6 @@ pub fn set_option(
             let request = Request::new(&words).out(&bytes[..length]);
             return request.call(file.slot()).map(|_| ());
         }
-        // None are wanted.
-        (0, IP_OPTIONS) if length == 0 => return Ok(()),
         (1, SO_LINGER) if length < 8 => return Err(EINVAL),
         (1, SO_LINGER) => {
             let [on, seconds] = user::read::<[i32; 2]>(address)?;

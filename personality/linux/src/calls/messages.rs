@@ -201,7 +201,14 @@ fn send_internet(file: &OpenFile, header: &Header, flags: u64) -> Result<u64> {
     };
     let vector = io::vector(header.pieces, header.count)?;
     let words = internet::sending(to, flags, &control);
-    let whole = gathered(header, &vector)?;
+    let whole = match control.notes.is_empty() {
+        true => gathered(header, &vector)?,
+        false => {
+            let mut bytes = control.notes;
+            gather(header, &mut bytes)?;
+            Some(bytes)
+        }
+    };
     let request = Request::new(&words);
     let request = match &whole {
         Some(bytes) => request.out(bytes),
@@ -299,27 +306,36 @@ fn send_message(file: &OpenFile, address: u64, flags: u64) -> Result<u64> {
     result
 }
 
+/// More does not fit in any socket.
+const TOGETHER: u64 = 1 << 20;
+
 /// All pieces in one, if there are more than a vector takes: a message must not lose its end.
 fn gathered(header: &Header, vector: &Vector) -> Result<Option<Vec<u8>>> {
-    /// More does not fit in any socket.
-    const MOST: u64 = 1 << 20;
     let mut total = 0u64;
     for at in 0..header.count {
         let length: u64 = user::read(header.pieces.wrapping_add(16 * at + 8))?;
         total = total.saturating_add(length);
     }
-    if total == vector.total() || total > MOST {
+    if total == vector.total() || total > TOGETHER {
         return Ok(None);
     }
     let mut bytes = Vec::with_capacity(total as usize);
+    gather(header, &mut bytes)?;
+    Ok(Some(bytes))
+}
+
+/// What a message has, behind what is there.
+fn gather(header: &Header, bytes: &mut Vec<u8>) -> Result<()> {
+    let before = bytes.len();
     for at in 0..header.count {
         let [base, length] = user::read::<[u64; 2]>(header.pieces.wrapping_add(16 * at))?;
         let from = bytes.len();
-        let end = from.saturating_add(length as usize).min(MOST as usize);
+        let end = from.saturating_add(length as usize);
+        let end = end.min(before + TOGETHER as usize);
         bytes.resize(end, 0);
         user::read_bytes(base, &mut bytes[from..])?;
     }
-    Ok(Some(bytes))
+    Ok(())
 }
 
 /// MSG_CMSG_COMPAT, which the kernel's own callers of 32 bits say: programs may not.
