@@ -33,12 +33,26 @@ pub struct Segment {
     pub rights: Rights,
     /// When it was sent (ns since 1970), if its receiver asked.
     pub stamp: u64,
+    pub urgent: Urgent,
+}
+
+/// Is a segment of one byte what was sent with MSG_OOB last?
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Urgent {
+    #[default]
+    No,
+    Waits,
+    /// It was received with MSG_OOB: only its place is left.
+    Taken,
 }
 
 impl Segment {
     /// Bytes of a stream that come with nothing may go on a segment that has nothing either.
     fn is_plain(&self) -> bool {
-        self.credentials.is_none() && self.from.is_none() && self.rights.is_empty()
+        self.credentials.is_none()
+            && self.from.is_none()
+            && self.rights.is_empty()
+            && self.urgent == Urgent::No
     }
 }
 
@@ -47,6 +61,9 @@ pub struct Queue {
     pub segments: VecDeque<Segment>,
     /// Bytes in the ring that are in no segment: where there are any there is no segment, but room for one.
     plain: usize,
+    /// Segments that [wait](Urgent::Waits) urgently, of which there is one at most, and that were [taken](Urgent::Taken).
+    pub urgent: usize,
+    pub taken: usize,
 }
 
 impl Default for Queue {
@@ -55,6 +72,8 @@ impl Default for Queue {
             ring: Ring::new(CAPACITY_MAX),
             segments: VecDeque::new(),
             plain: 0,
+            urgent: 0,
+            taken: 0,
         }
     }
 }
@@ -129,16 +148,68 @@ impl Queue {
                 false
             }
             _ => {
-                self.segments.pop_front();
+                match self.segments.pop_front().map_or(Urgent::No, |of| of.urgent) {
+                    Urgent::No => {}
+                    Urgent::Waits => self.urgent -= 1,
+                    Urgent::Taken => self.taken -= 1,
+                }
                 true
             }
+        }
+    }
+
+    /// The last segment is urgent: the one that was so before is a byte as any other.
+    #[cold]
+    pub fn last_is_urgent(&mut self) {
+        let mut segments = self.segments.iter_mut();
+        if let Some(before) = segments.rfind(|of| of.urgent == Urgent::Waits) {
+            before.urgent = Urgent::No;
+            self.urgent -= 1;
+        }
+        if let Some(last) = self.segments.back_mut() {
+            last.urgent = Urgent::Waits;
+            self.urgent += 1;
+        }
+    }
+
+    /// Where the urgent byte is: its segment, and how many bytes are before it.
+    #[cold]
+    pub fn urgent_place(&self) -> Option<(usize, usize)> {
+        let mut before = 0;
+        for (at, segment) in self.segments.iter().enumerate() {
+            if segment.urgent == Urgent::Waits {
+                return Some((at, before));
+            }
+            before += segment.length;
+        }
+        None
+    }
+
+    /// Is the next byte that is read the one behind an urgent one, or that one itself?
+    pub fn at_mark(&self) -> bool {
+        let first = self.segments.front();
+        first.is_some_and(|first| first.urgent != Urgent::No)
+    }
+
+    /// Has it anything to be read but places of bytes that were taken?
+    #[inline]
+    pub fn is_readable(&self) -> bool {
+        !self.is_empty() && (self.taken == 0 || self.bytes() > self.taken)
+    }
+
+    /// Is its first segment passed over by what reads the bytes in order? `inline`: an urgent byte is one of them.
+    pub fn passes(&self, at: usize, inline: bool) -> bool {
+        match self.segments.get(at).map(|of| of.urgent) {
+            Some(Urgent::Taken) => true,
+            Some(Urgent::Waits) => !inline,
+            _ => false,
         }
     }
 
     /// Everything goes; the segments come back, as the descriptors in them are to be closed.
     pub fn clear(&mut self, buffers: &mut Buffers) -> VecDeque<Segment> {
         self.ring.clear(buffers);
-        self.plain = 0;
+        (self.plain, self.urgent, self.taken) = (0, 0, 0);
         core::mem::take(&mut self.segments)
     }
 }

@@ -26,6 +26,7 @@ use cairn_rt::{Message, Portal, Received};
 use cairn_slab::Slab;
 
 const FIONREAD: u64 = 0x541b;
+const SIOCATMARK: u64 = 0x8905;
 const TIOCOUTQ: u64 = 0x5411;
 /// Who nobody knows (overflowuid).
 const NOBODY: u32 = 65534;
@@ -56,6 +57,8 @@ pub struct Extra {
     pub parcel: Option<u32>,
     /// They are in a queue now.
     pub kept: bool,
+    /// MSG_OOB: the last byte is urgent.
+    pub urgent: bool,
 }
 
 /// What one account has here.
@@ -552,6 +555,10 @@ impl Sockets {
             extra.credentials = Some(self.check_credentials(cx)?);
         }
         let length = cx.request.out_len.min(fs::DATA_MAX);
+        extra.urgent = flags & msg::OOB != 0;
+        if extra.urgent && !self.is_stream(index) {
+            return fail(EOPNOTSUPP);
+        }
         if flags & with::PARCEL != 0 && !before {
             let [slot] = slots else { return fail(EINVAL) };
             extra.parcel = Some(self.parcel_of(cx, handles, *slot)?);
@@ -651,10 +658,17 @@ impl Sockets {
         }
         socket.queue.cut();
         let (queue, is_stream) = (&socket.queue, socket.is_stream());
-        let start = match socket.peek_from {
+        let mut start = match socket.peek_from {
             Some(offset) if peek => stream::start(queue, offset, is_stream),
             _ => Start::default(),
         };
+        // (What takes bytes has passed them.)
+        while queue.urgent + queue.taken != 0
+            && peek
+            && queue.passes(start.segment, socket.is_inline())
+        {
+            (start.segment, start.within, start.before) = (start.segment + 1, 0, start.before + 1);
+        }
         if let Some(first) = queue.segments.get(start.segment) {
             let taken = match is_stream {
                 true => stream::next(queue, length, socket.wants_credentials, start),
@@ -693,6 +707,14 @@ impl Sockets {
         let Some(length) = cx.request.in_len.min(fs::DATA_MAX).checked_sub(head) else {
             return fail(EINVAL);
         };
+        if flags & msg::OOB != 0 {
+            let count = self.receive_urgent(cx, index, (head, length), peek)?;
+            return Ok(Reply::new(&[count as u64, msg::OOB]));
+        }
+        let queue = &self.socket(index)?.queue;
+        if queue.urgent + queue.taken != 0 && !peek {
+            self.pass_urgent(cx, index);
+        }
         let before = cx.progress as usize;
         let limit = self.socket(index)?.limits.receive;
         let found = match self.available(index, length - before.min(length), peek) {
@@ -1019,6 +1041,10 @@ impl Server for Sockets {
         };
         let limit = self.socket(index)?.limits.receive;
         let peek = cx.request.words[2] & fs::PEEK != 0;
+        let queue = &self.socket(index)?.queue;
+        if queue.urgent + queue.taken != 0 {
+            self.pass_urgent(cx, index);
+        }
         let (found, _) = match self.available(index, length, false) {
             Err(Failure::Wait(key)) if limit != 0 => {
                 self.waits(cx, key, limit, handle.nonblocking())?;
@@ -1141,7 +1167,8 @@ impl Server for Sockets {
         let socket = self.socket(index)?;
         let count = match request {
             FIONREAD | TIOCOUTQ if socket.is_listening() => return fail(EINVAL),
-            FIONREAD if socket.has_connections() => socket.queue.bytes(),
+            SIOCATMARK if socket.is_stream() => socket.queue.at_mark().into(),
+            FIONREAD if socket.has_connections() => socket.queue.bytes() - socket.queue.taken,
             FIONREAD => socket
                 .queue
                 .segments

@@ -135,6 +135,12 @@ impl Socket {
         matches!(self.state, State::Connected)
     }
 
+    /// SO_OOBINLINE: an urgent byte is read where it stands.
+    pub fn is_inline(&self) -> bool {
+        const INLINE: u64 = 10;
+        self.switches >> INLINE & 1 != 0
+    }
+
     pub fn is_listening(&self) -> bool {
         matches!(self.state, State::Listening { .. })
     }
@@ -165,8 +171,11 @@ impl Socket {
                 }
                 return ready;
             }
-            _ => !self.queue.is_empty(),
+            _ => self.queue.is_readable(),
         };
+        if self.queue.urgent != 0 {
+            ready |= poll::PRI;
+        }
         if readable {
             ready |= poll::IN | poll::RDNORM;
         }

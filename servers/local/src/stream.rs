@@ -1,6 +1,6 @@
 //! Streams: bytes in order. Descriptors and credentials stay with the bytes that they were sent with: a receive may begin with bytes that came with nothing and go on into those that brought descriptors, but not beyond, and never takes bytes of two senders together if it tells who they were.
 
-use crate::queue::{Credentials, Queue, Segment};
+use crate::queue::{Credentials, Queue, Segment, Urgent};
 use crate::rights::Rights;
 use crate::server::{fail, Extra, Sockets};
 use crate::{key, READABLE, ROOM};
@@ -60,6 +60,11 @@ pub fn next(queue: &Queue, most: usize, tells_credentials: bool, start: Start) -
     let mut taken = Taken::default();
     let segments = queue.segments.range(start.segment..);
     for (at, segment) in segments.enumerate() {
+        // It ends before an urgent byte, or where one was.
+        if at != 0 && segment.urgent != Urgent::No {
+            taken.ends = true;
+            break;
+        }
         if at == 0 {
             taken.credentials = segment.credentials;
         } else if tells_credentials && segment.credentials != taken.credentials {
@@ -95,6 +100,47 @@ pub fn took(queue: &mut Queue, mut bytes: usize) -> Rights {
 }
 
 impl Sockets {
+    /// What reads the bytes in order passes an urgent one at the front, and places where such were.
+    #[cold]
+    pub(crate) fn pass_urgent(&mut self, cx: &mut Context, index: u32) {
+        let Some(socket) = self.sockets.get_mut(index) else {
+            return;
+        };
+        let inline = socket.is_inline();
+        while socket.queue.passes(0, inline) && socket.queue.ring.store(cx, 0, 0, 1, false).is_ok()
+        {
+            socket.queue.used(1);
+            cx.wake(key(index, ROOM));
+        }
+    }
+
+    /// RECEIVE with MSG_OOB: the urgent byte, which never waits for one.
+    #[cold]
+    pub(crate) fn receive_urgent(
+        &mut self,
+        cx: &mut Context,
+        index: u32,
+        (place, length): (usize, usize),
+        peek: bool,
+    ) -> Answer<usize> {
+        let socket = self.socket_mut(index)?;
+        if !socket.is_stream() {
+            return fail(EOPNOTSUPP);
+        }
+        let inline = socket.is_inline();
+        let queue = &mut socket.queue;
+        let Some((at, before)) = queue.urgent_place().filter(|_| !inline) else {
+            return fail(EINVAL);
+        };
+        queue.ring.show(cx, place, (before, length.min(1)))?;
+        if let (false, Some(segment)) = (peek, queue.segments.get_mut(at)) {
+            segment.urgent = Urgent::Taken;
+            queue.urgent -= 1;
+            queue.taken += 1;
+        }
+        Ok(length.min(1))
+    }
+
     /// Where a stream's bytes go, and how many fit.
     #[inline(always)]
     fn stream_peer(&self, index: u32) -> Answer<(u32, usize)> {
@@ -117,6 +163,10 @@ impl Sockets {
         length: usize,
         mut extra: Option<&mut Extra>,
     ) -> Answer<usize> {
+        let urgent = extra.as_ref().is_some_and(|extra| extra.urgent);
+        if urgent && length == 0 {
+            return fail(EOPNOTSUPP);
+        }
         let mut done = cx.progress as usize;
         let (peer, room) = match self.stream_peer(index) {
             Ok(found) => found,
@@ -126,7 +176,11 @@ impl Sockets {
         if done >= length {
             return Ok(done);
         }
-        let part = (length - done).min(room);
+        let part = match (length - done).min(room) {
+            // The urgent byte goes by itself.
+            part if urgent && part > 1 && part == length - done => part - 1,
+            part => part,
+        };
         if part != 0 {
             match self.put(cx, (index, peer), (done, part), done == 0, &mut extra) {
                 Ok(()) => done += part,
@@ -134,6 +188,18 @@ impl Sockets {
                 Err(failure) => return Err(failure),
             }
             cx.wake(key(peer, READABLE));
+        }
+        if urgent && done + 1 == length {
+            // (There is room now, or there was none.)
+            cx.progress = done as u64;
+            cx.progress_is_result = true;
+            if room > part {
+                return match self.put(cx, (index, peer), (done, 1), done == 0, &mut extra) {
+                    Ok(()) => Ok(length),
+                    Err(_) if done != 0 => Ok(done),
+                    Err(failure) => Err(failure),
+                };
+            }
         }
         if done == length {
             return Ok(done);
@@ -159,6 +225,9 @@ impl Sockets {
             _ => self.socket(target)?.payer,
         };
         self.may_keep(payer, target, part)?;
+        let urgent = extra
+            .as_ref()
+            .is_some_and(|extra| extra.urgent && from + part == cx.request.out_len);
         let mut segment = Segment {
             length: part,
             ..Segment::default()
@@ -200,7 +269,7 @@ impl Sockets {
             }
         }
         match segment.rights.is_empty() && self.socket(own)?.has_connections() {
-            true if self.is_stream(target) => {
+            true if self.is_stream(target) && !urgent => {
                 if let Ok(socket) = self.socket_mut(target) {
                     socket.queue.added(segment);
                 }
@@ -209,6 +278,9 @@ impl Sockets {
                 self.queued(&segment.rights);
                 if let Ok(socket) = self.socket_mut(target) {
                     socket.queue.segments.push_back(segment);
+                    if urgent {
+                        socket.queue.last_is_urgent();
+                    }
                 }
             }
         }
@@ -253,7 +325,8 @@ impl Sockets {
         // Of several segments some may go together.
         let several = first.length < length && socket.queue.segments.len() > 1;
         let length = first.length.min(length);
-        if !plain || several || !first.rights.is_empty() {
+        let urgent = first.urgent != Urgent::No;
+        if !plain || several || urgent || !first.rights.is_empty() {
             return Direct::Ordinary;
         }
         if !socket.queue.ring.take_words(words, length) {

@@ -838,3 +838,78 @@ fn modes_of_a_socket() {
     b.label = cairn_idl::label::make(7, 7);
     assert_eq!(b.result(fd, &[fs::CHMOD, 0o666, 0], b""), -EPERM);
 }
+
+/// Urgent bytes among others, as chance wants it: what is read in order is what was sent but for the urgent byte that waits or was taken, and nothing is left.
+#[test]
+fn urgent_bytes_among_others() {
+    let mut b = bench();
+    let mut word = 3u64;
+    let mut random = move || {
+        word = word.wrapping_mul(6364136223846793005).wrapping_add(1);
+        (word >> 40) as usize
+    };
+    let (one, two) = pair(&mut b, STREAM);
+    // What waits, and where in it the urgent byte and places of taken ones are.
+    let (mut model, mut marks): (Vec<u8>, Vec<(usize, bool)>) = (Vec::new(), Vec::new());
+    let mut next = 0u8;
+    for _ in 0..20_000 {
+        match random() % 4 {
+            0 | 1 if model.len() < 400 && marks.len() < 20 => {
+                let count = random() % 6 + 1;
+                let text: Vec<u8> = (0..count)
+                    .map(|_| {
+                        next = next.wrapping_add(1);
+                        next
+                    })
+                    .collect();
+                let urgent = random() % 3 == 0;
+                let words = [
+                    local::SEND,
+                    msg::DONTWAIT | if urgent { msg::OOB } else { 0 },
+                ];
+                b.fake.pass = Some(0);
+                let sent = b.call(one, &words, &text, 0).unwrap().result();
+                if sent == -EAGAIN {
+                    continue;
+                }
+                model.extend(&text[..sent as usize]);
+                if urgent && sent as usize == count {
+                    marks.retain(|mark| mark.1);
+                    marks.push((model.len() - 1, false));
+                }
+            }
+            2 => {
+                let words = [local::RECEIVE, msg::DONTWAIT | msg::OOB, 0, 0];
+                b.fake.pass = Some(0);
+                let answer = b.call(two, &words, b"", 1).unwrap();
+                match marks.iter_mut().find(|mark| !mark.1) {
+                    Some(mark) => {
+                        assert_eq!((answer.result(), answer.data[0]), (1, model[mark.0]));
+                        mark.1 = true;
+                    }
+                    None => assert_eq!(answer.result(), -EINVAL),
+                }
+            }
+            _ => {
+                while marks.first().is_some_and(|mark| mark.0 == 0) {
+                    marks.remove(0);
+                    model.remove(0);
+                    marks.iter_mut().for_each(|mark| mark.0 -= 1);
+                }
+                let most = random() % 9 + 1;
+                let end = marks.first().map_or(model.len(), |mark| mark.0).min(most);
+                let words = [local::RECEIVE, msg::DONTWAIT, 0, 0];
+                b.fake.pass = Some(0);
+                let answer = b.call(two, &words, b"", most).unwrap();
+                let expected = if end == 0 { -EAGAIN } else { end as i64 };
+                assert_eq!(answer.result(), expected);
+                assert_eq!(answer.data[..end], model[..end]);
+                model.drain(..end);
+                marks.iter_mut().for_each(|mark| mark.0 -= end);
+            }
+        }
+    }
+    b.close(one);
+    b.close(two);
+    assert_eq!((b.server.count(), b.server.memory()), (0, 0));
+}

@@ -25,6 +25,9 @@ const OVERHEAD: usize = 256;
 const ORIGIN_LOCAL: u8 = 1;
 const ORIGIN_V4: u8 = 2;
 const ORIGIN_V6: u8 = 3;
+/// SO_EE_ORIGIN_ZEROCOPY, SO_EE_CODE_ZEROCOPY_COPIED.
+const ORIGIN_ZEROCOPY: u8 = 5;
+const CODE_COPIED: u8 = 1;
 
 /// What a message of ICMP says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -245,6 +248,43 @@ impl Net {
         }
     }
 
+    /// A send of MSG_ZEROCOPY is done: its bytes were copied, so that its memory is free at once. All such sends that the sender was not told of yet are one
+    /// notification, as on Linux those are that follow each other.
+    #[cold]
+    pub(crate) fn was_copied(&mut self, cx: &mut Context, index: u32) {
+        if let Some(socket) = self.sockets.get_mut(index) {
+            if socket.options.copies_not() {
+                socket.copied = socket.copied.wrapping_add(1);
+                cx.wake(key(index, READABLE));
+                cx.wake(key(index, WRITABLE));
+            }
+        }
+    }
+
+    fn receive_copied<'a>(&mut self, index: u32) -> Answer<Reply<'a>> {
+        let socket = self.socket_mut(index)?;
+        let first = core::mem::replace(&mut socket.copied_told, socket.copied);
+        let last = socket.copied.wrapping_sub(1);
+        let nobody = if socket.is_v4() {
+            Address::ANY_V4
+        } else {
+            Address::ANY
+        };
+        let [low, high] = nobody.words();
+        let more =
+            u64::from(first) | u64::from(CODE_COPIED) << 40 | u64::from(ORIGIN_ZEROCOPY) << 56;
+        Ok(Reply::new(&[
+            0,
+            msg::ERRQUEUE,
+            last.into(),
+            0,
+            0,
+            low,
+            high,
+            more,
+        ]))
+    }
+
     /// RECEIVE with MSG_ERRQUEUE: it never waits.
     pub(crate) fn receive_fault<'a>(
         &'a mut self,
@@ -252,6 +292,9 @@ impl Net {
         index: u32,
         length: usize,
     ) -> Answer<Reply<'a>> {
+        if self.socket(index)?.copied != self.socket(index)?.copied_told {
+            return self.receive_copied(index);
+        }
         let queue = self.socket_mut(index)?.queue_mut();
         let Some(first) = queue.and_then(|queue| queue.faults.front()) else {
             return fail(EAGAIN);

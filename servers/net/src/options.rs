@@ -9,7 +9,7 @@ use crate::socket::{State, FILTER};
 use crate::stamps::{self, Stamps};
 use cairn_idl::capability;
 use cairn_idl::errno::*;
-use cairn_idl::net::{with, DATAGRAM, NETLINK, PACKET, RAW, STREAM};
+use cairn_idl::net::{with, DATAGRAM, INET, INET6, NETLINK, PACKET, RAW, STREAM};
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::{Context, Failure};
 use cairn_rt::channel::Reply;
@@ -66,6 +66,8 @@ pub struct Options {
     pub multicast_if: u32,
     pub multicast_from: Address,
     pub multicast_if6: u32,
+    /// SO_PEEK_OFF: where the next look begins; negative: at the first byte.
+    pub peek_from: i32,
     /// By number, of those that are only remembered or that RECEIVE's reader looks at (IP_PKTINFO …).
     pub ip: u64,
     pub mtu_discover: u32,
@@ -141,6 +143,7 @@ impl Options {
             multicast_if: 0,
             multicast_from: Address::ANY_V4,
             multicast_if6: 0,
+            peek_from: -1,
             ip: 1 << ALL_V4,
             mtu_discover: 1,
             only_v6: false,
@@ -176,6 +179,11 @@ impl Options {
             true => self.least_ttl,
             false => self.least_hops,
         }
+    }
+
+    /// SO_ZEROCOPY: MSG_ZEROCOPY means something.
+    pub fn copies_not(&self) -> bool {
+        self.switches >> so::ZEROCOPY & 1 != 0
     }
 
     /// IP_RECVERR, IPV6_RECVERR: errors are queued.
@@ -517,7 +525,10 @@ impl Net {
                 0
             }
             so::BPF_EXTENSIONS => BPF_EXTENSIONS,
-            so::PEEK_OFF if socket.is_stream() || socket.is_raw() => return fail(EOPNOTSUPP),
+            so::PEEK_OFF if socket.protocol != protocol::UDP || socket.is_raw() => {
+                return fail(EOPNOTSUPP)
+            }
+            so::PEEK_OFF => options.peek_from as u64,
             number if number < 128 && SWITCHES >> number & 1 != 0 => {
                 (options.switches >> number & 1) as u64
             }
@@ -782,7 +793,10 @@ impl Net {
             return self.set_stamps(index, number, value as u32);
         }
         let socket = self.socket_mut(index)?;
-        let (stream, is_raw) = (socket.is_stream(), socket.is_raw());
+        let stream = socket.is_stream();
+        let internet = matches!(socket.family, INET | INET6);
+        let is_tcp = internet && stream;
+        let is_udp = internet && socket.kind == DATAGRAM && socket.protocol == protocol::UDP;
         let options = &mut socket.options;
         let locked = options.switches >> so::LOCK_FILTER & 1 != 0;
         match number {
@@ -820,6 +834,7 @@ impl Net {
             so::MAX_PACING_RATE => options.pacing = value,
             so::TXTIME if value >> 32 > 3 => return fail(EINVAL),
             so::TXTIME => options.send_time = value,
+            so::ZEROCOPY if !is_udp && !is_tcp => return fail(EOPNOTSUPP),
             so::ZEROCOPY if value > 1 => return fail(EINVAL),
             so::BUSY_POLL_BUDGET => {
                 within(value as u32 as i32, 0, 0xffff)?;
@@ -840,7 +855,8 @@ impl Net {
             }
             so::INCOMING_CPU => options.incoming_cpu = value as u32,
             so::BSDCOMPAT => {}
-            so::PEEK_OFF if stream || is_raw => return fail(EOPNOTSUPP),
+            so::PEEK_OFF if !is_udp => return fail(EOPNOTSUPP),
+            so::PEEK_OFF => options.peek_from = value as u32 as i32,
             number if number < 128 && SWITCHES >> number & 1 != 0 => {
                 options.switches = options.switches & !(1 << number) | u128::from(on) << number;
             }

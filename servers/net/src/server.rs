@@ -154,6 +154,8 @@ pub struct Net {
     pub(crate) trim: Vec<u32>,
     /// The datagram that was taken last: its answer lies in it.
     taken: Option<Datagram>,
+    /// The one that was looked at last: its place in the queue, and how many of its bytes were left out.
+    peeked: (usize, usize),
     /// `proc`'s portal, which tells what a process may.
     pub(crate) proc: Option<Portal>,
     last_ino: u64,
@@ -225,6 +227,7 @@ impl Net {
             timeouts: Timeouts::default(),
             trim: Vec::new(),
             taken: None,
+            peeked: (0, 0),
             proc,
             last_ino: 1,
             scratch: Vec::new(),
@@ -608,7 +611,11 @@ impl Net {
             return fail(error);
         }
         let reads = socket.reads;
-        let first = socket.queue_mut().and_then(|queue| queue.waiting.front());
+        let (nth, within) = match peek && socket.options.peek_from >= 0 {
+            true => socket.peek_place(),
+            false => (0, 0),
+        };
+        let first = socket.queue_mut().and_then(|queue| queue.waiting.get(nth));
         let Some(first) = first else {
             return match reads {
                 true => Err(Failure::Wait(key(index, READABLE))),
@@ -617,14 +624,22 @@ impl Net {
         };
         let bytes = first.bytes();
         let length = bytes.len();
-        if length.min(most) != 0 {
-            cx.store(skipped, &bytes[..length.min(most)])?;
+        let bytes = &bytes[within..];
+        if bytes.len().min(most) != 0 {
+            cx.store(skipped, &bytes[..bytes.len().min(most)])?;
+        }
+        if peek {
+            self.peeked = (nth, within);
         }
         if skipped != 0 {
             self.put_first_notes(cx, index)?;
         }
         if !peek {
             self.taken = self.take_datagram(cx, index);
+            let from = &mut self.socket_mut(index)?.options.peek_from;
+            if *from > 0 {
+                *from -= (*from).min(length.min(most) as i32);
+            }
             if self.socket(index)?.family == NETLINK {
                 self.go_on(cx, index);
             }
@@ -645,7 +660,7 @@ impl Net {
         match peek {
             false => self.taken.as_ref(),
             true => match &self.sockets.get(index)?.state {
-                State::Datagram(queue) => queue.waiting.front(),
+                State::Datagram(queue) => queue.waiting.get(self.peeked.0),
                 _ => None,
             },
         }
@@ -684,6 +699,9 @@ impl Net {
                 _ => fail(EOPNOTSUPP),
             };
             let found = self.settle(cx, result, limit, nonblocking, |_| None)?;
+            if peek && self.socket(index)?.options.peek_from >= 0 {
+                return self.give_peeked(index, found, length, flags);
+            }
             return self.give_datagram(index, found, length, flags);
         }
         if flags & msg::OOB != 0 {
@@ -747,6 +765,30 @@ impl Net {
             ]));
         }
         Ok(Reply::result(count as i64))
+    }
+
+    /// The same of a look that goes on where the last one ended (SO_PEEK_OFF).
+    #[cold]
+    fn give_peeked(
+        &mut self,
+        index: u32,
+        found: Option<usize>,
+        length: usize,
+        flags: u64,
+    ) -> Answer<Reply<'_>> {
+        let whole = found.unwrap_or(0);
+        let left = whole - self.peeked.1.min(whole);
+        let mut words = self.give_datagram(index, found, length, flags)?.words;
+        if flags & msg::TRUNC == 0 {
+            words[0] = left.min(length) as u64;
+        }
+        // (As on Linux: more room than there is left of it.)
+        if length > left {
+            words[1] &= !msg::TRUNC;
+        }
+        let from = &mut self.socket_mut(index)?.options.peek_from;
+        *from = from.saturating_add(words[0] as i32);
+        Ok(Reply::new(&words))
     }
 
     fn give_datagram(
@@ -1037,7 +1079,11 @@ impl Server for Net {
         if !socket.is_stream() {
             let result = self.next_datagram(cx, index, (0, length), peek);
             let found = self.settle(cx, result, limit, nonblocking, |_| None)?;
-            return Ok(Data::stored(found.unwrap_or(0).min(length)));
+            let left = match peek {
+                false => found.unwrap_or(0),
+                true => found.unwrap_or(0).saturating_sub(self.peeked.1),
+            };
+            return Ok(Data::stored(left.min(length)));
         }
         let result = self.stream_available(index, length, false);
         let found = self.settle(cx, result, limit, nonblocking, |_| 0)?;
@@ -1228,6 +1274,9 @@ impl Server for Net {
                 let nonblocking = nonblocking || flags & msg::DONTWAIT != 0;
                 let result = self.settle(cx, result, limit, nonblocking, |done| done as usize);
                 self.alarm(cx);
+                if flags & msg::ZEROCOPY != 0 && length != 0 && matches!(result, Ok(1..)) {
+                    self.was_copied(cx, index);
+                }
                 result.map(|done| Reply::result(done as i64))
             }
             net::RECEIVE => self.receive(cx, index, nonblocking),

@@ -63,6 +63,9 @@ pub struct Socket {
     pub filter: [u8; FILTER],
     /// The beginning of a datagram that more sends make.
     pub held: Option<Box<Held>>,
+    /// Sends of MSG_ZEROCOPY that there were, and of how many the sender was told that they are done.
+    pub copied: u32,
+    pub copied_told: u32,
     /// What it adds to the headers of its packets.
     pub headers: Option<Rc<Headers>>,
 }
@@ -115,6 +118,8 @@ impl Socket {
             further: NOTHING,
             filter: [0; FILTER],
             held: None,
+            copied: 0,
+            copied_told: 0,
             headers: None,
         }
     }
@@ -169,6 +174,26 @@ impl Socket {
         }
     }
 
+    /// Which datagram a look with SO_PEEK_OFF finds, and where in it.
+    #[cold]
+    pub fn peek_place(&mut self) -> (usize, usize) {
+        let mut left = self.options.peek_from.max(0) as usize;
+        let Some(queue) = self.queue_mut() else {
+            return (0, 0);
+        };
+        let found = queue.waiting.iter().position(|each| {
+            let length = each.bytes().len();
+            // (One without bytes is passed by who is beyond it.)
+            let passed = left >= length && (length != 0 || left != 0);
+            left -= if passed { length } else { 0 };
+            !passed
+        });
+        match found {
+            Some(nth) => (nth, left),
+            None => (queue.waiting.len(), 0),
+        }
+    }
+
     pub fn take_error(&mut self) -> Option<i64> {
         match core::mem::take(&mut self.error) {
             0 => None,
@@ -180,7 +205,10 @@ impl Socket {
     pub fn ready(&self) -> u64 {
         const READABLE: u64 = poll::IN | poll::RDNORM;
         const WRITABLE: u64 = poll::OUT | poll::WRNORM;
-        let error = if self.error != 0 { poll::ERR } else { 0 };
+        let error = match self.error != 0 || self.copied != self.copied_told {
+            true => poll::ERR,
+            false => 0,
+        };
         match &self.state {
             State::Listening(listener) if listener.ready.is_empty() => error,
             State::Listening(_) => error | READABLE,

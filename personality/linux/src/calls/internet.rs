@@ -206,7 +206,7 @@ pub fn configurations(file: &OpenFile, argument: u64) -> Result<u64> {
 // ---- sending
 
 /// Flags that make a SEND of what would be a write.
-const SENT: u64 = msg::OOB | msg::MORE;
+const SENT: u64 = msg::OOB | msg::MORE | msg::ZEROCOPY;
 
 /// Can it go as a write?
 pub fn is_plain(flags: u64) -> bool {
@@ -261,8 +261,9 @@ const IP_RECVERR: i32 = 11;
 const IPV6_RECVERR: i32 = 25;
 /// `struct sock_extended_err`
 const EXTENDED: usize = 16;
-/// SO_EE_ORIGIN_LOCAL.
+/// SO_EE_ORIGIN_LOCAL, SO_EE_ORIGIN_ZEROCOPY.
 const ORIGIN_LOCAL: u8 = 1;
+const ORIGIN_ZEROCOPY: u8 = 5;
 const IPV6_PKTINFO: i32 = 50;
 const IPV6_HOPLIMIT: i32 = 52;
 const IPV6_TCLASS: i32 = 67;
@@ -443,8 +444,11 @@ pub(super) fn receive_message(
         data[8..12].copy_from_slice(&info);
         let family = if v4 { INET } else { INET6 };
         let (offender, length) = structure(Name([words[5], words[6], family << 16]));
+        if origin == ORIGIN_ZEROCOPY {
+            data[12..EXTENDED].copy_from_slice(&(words[2] as u32).to_ne_bytes());
+        }
         // (Nobody, if this machine itself says so.)
-        if origin != ORIGIN_LOCAL {
+        if !matches!(origin, ORIGIN_LOCAL | ORIGIN_ZEROCOPY) {
             data[EXTENDED..].copy_from_slice(&offender);
         }
         match v4 {

@@ -24,7 +24,6 @@ use cairn_abi::MAX_PORTALS;
 use cairn_idl::fs::{self, o, POSITION};
 use cairn_idl::local::{self, msg, with, NAME_MAX, RIGHTS_MAX};
 
-const OUT_OF_BAND: u64 = 1;
 const NO_SIGNAL: u64 = 0x4000;
 pub(super) const CMSG_CLOEXEC: u64 = 0x4000_0000;
 const WAIT_FOR_ONE: u64 = 0x1_0000;
@@ -54,17 +53,15 @@ fn sent(result: Result<[u64; 8]>, flags: u64) -> Result<u64> {
     result.map(|w| w[0])
 }
 
-fn check_sending(file: &OpenFile, flags: u64) -> Result<()> {
-    match flags & OUT_OF_BAND != 0 && !is_internet(file) {
-        false => Ok(()),
-        true => Err(EOPNOTSUPP),
-    }
-}
-
 /// What has nothing with it is a write.
 fn send_plain(file: &OpenFile, range: UserRange, flags: u64) -> Result<u64> {
     if is_internet(file) && !internet::is_plain(flags) {
         let words = internet::sending(None, flags, &internet::Control::default());
+        let request = Request::new(&words).out_user(range);
+        return sent(request.wait(file.slot()), flags);
+    }
+    if flags & msg::OOB != 0 {
+        let words = [local::SEND, flags & (msg::OOB | msg::DONTWAIT)];
         let request = Request::new(&words).out_user(range);
         return sent(request.wait(file.slot()), flags);
     }
@@ -88,7 +85,6 @@ pub fn sendto(f: &mut Frame) -> Result<u64> {
     let is_internet = is_internet(&file);
     if f.arg(4) == 0 || (f.arg(5) as u32 == 0 && !is_internet) {
         let range = range?;
-        check_sending(&file, flags)?;
         return send_plain(&file, range, flags);
     }
     if is_internet {
@@ -100,9 +96,9 @@ pub fn sendto(f: &mut Frame) -> Result<u64> {
     }
     with_receiver(&file, f.arg(4), f.arg(5), |name| {
         let range = range?;
-        check_sending(&file, flags)?;
         let address = address_of(&file, name)?;
-        let words = [local::SEND, flags & msg::DONTWAIT | with::ADDRESS];
+        let bits = flags & (msg::OOB | msg::DONTWAIT) | with::ADDRESS;
+        let words = [local::SEND, bits];
         let request = Request::new(&words).pass(address.0).out_user(range);
         sent(request.wait(file.slot()), flags)
     })
@@ -245,7 +241,6 @@ fn parcel(slots: &[u32]) -> Result<Passing> {
 }
 
 fn send_message(file: &OpenFile, address: u64, flags: u64) -> Result<u64> {
-    check_sending(file, flags)?;
     let header = header(address)?;
     if is_internet(file) {
         return send_internet(file, &header, flags);
@@ -267,7 +262,7 @@ fn send_message(file: &OpenFile, address: u64, flags: u64) -> Result<u64> {
     };
     let files = files_of(&control.descriptors)?;
     let mut slots: Vec<u32> = files.iter().map(|file| file.slot()).collect();
-    let mut bits = flags & (msg::DONTWAIT | msg::EOR);
+    let mut bits = flags & (msg::OOB | msg::DONTWAIT | msg::EOR);
     let mut parcelled = None;
     if slots.len() + to.is_some() as usize > MAX_PORTALS {
         let parcel = parcel(&slots)?;
@@ -386,7 +381,7 @@ fn many(count: u64, mut one: impl FnMut(u64) -> Result<bool>) -> Result<u64> {
 // ---- receiving
 
 /// Flags that RECEIVE knows.
-const RECEIVED: u64 = msg::PEEK | msg::TRUNC | msg::DONTWAIT | msg::WAITALL;
+const RECEIVED: u64 = msg::OOB | msg::PEEK | msg::TRUNC | msg::DONTWAIT | msg::WAITALL;
 
 pub fn recvfrom(f: &mut Frame) -> Result<u64> {
     let file = socket_of(f.arg(0))?;
@@ -399,9 +394,6 @@ pub fn recvfrom(f: &mut Frame) -> Result<u64> {
         let mut vector = Vector::new();
         vector.push(range);
         return internet::receive_from(&file, &vector, flags, [f.arg(4), f.arg(5)]);
-    }
-    if flags & OUT_OF_BAND != 0 {
-        return Err(EINVAL);
     }
     let named = f.arg(4) != 0;
     let is_read = !named && io::is_few(range) && flags & RECEIVED == 0;
@@ -554,9 +546,6 @@ fn receive_message(file: &OpenFile, address: u64, flags: u64) -> Result<u64> {
     if is_internet(file) {
         return internet::receive_message(file, &header(address)?, address, flags);
     }
-    if flags & OUT_OF_BAND != 0 {
-        return Err(EINVAL);
-    }
     let header = header(address)?;
     let mut vector = io::vector(header.pieces, header.count)?;
     let control = match header.control {
@@ -568,7 +557,8 @@ fn receive_message(file: &OpenFile, address: u64, flags: u64) -> Result<u64> {
     let mut came = Came::default();
     let named = header.name != 0;
     came.receive(file, &mut vector, flags, named, rooms)?;
-    let mut bits = came.words[1] & (msg::TRUNC | msg::CTRUNC | msg::EOR) | flags & CMSG_CLOEXEC;
+    let mut bits =
+        came.words[1] & (msg::OOB | msg::TRUNC | msg::CTRUNC | msg::EOR) | flags & CMSG_CLOEXEC;
     let mut used = 0;
     if came.has(with::STAMP) && control != 0 {
         let (kind, data) = stamp_of(file)?;
