@@ -37,6 +37,8 @@ pub struct Datagram {
     pub tos: u8,
     /// When it came, if that was asked for (ns since 1970).
     pub stamp: u64,
+    /// A look has been at it (SO_PEEK_OFF).
+    pub peeked: bool,
     /// What its socket's payer pays for it.
     pub cost: usize,
 }
@@ -319,6 +321,7 @@ impl Net {
             stamp: if stamped { cx.now() } else { 0 },
             packet: arrived.packet,
             payload,
+            peeked: false,
             cost,
         });
         cx.wake(key(index, READABLE));

@@ -13,6 +13,7 @@ use cairn_ethernet::extensions::{self, DESTINATION, HOP_BY_HOP};
 use cairn_ethernet::options::{self, Here, Wrong};
 use cairn_idl::capability;
 use cairn_idl::errno::*;
+use cairn_idl::net::{INET, INET6};
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::{Context, Failure};
 
@@ -290,7 +291,8 @@ impl Net {
         length: usize,
     ) -> Answer<()> {
         let socket = self.socket(index)?;
-        if length > cx.request.out_len || socket.is_stream() {
+        let packets = matches!(socket.family, INET | INET6) && !socket.is_stream();
+        if length > cx.request.out_len || !packets {
             return fail(EINVAL);
         }
         let mut bytes = alloc::vec![0; length];

@@ -1,6 +1,7 @@
 //! Sockets for the framework: what a portal leads to, sending and receiving, and what a request that must wait becomes.
 
 use crate::address::{Address, Endpoint};
+use crate::capture::fanout::Group;
 use crate::capture::{Capture, MakeRing};
 use crate::datagram::Datagram;
 use crate::filter::Gate;
@@ -124,6 +125,7 @@ pub struct Net {
     pub(crate) subscribers: Vec<u32>,
     pub(crate) captures: Slab<Capture>,
     /// Those of them that take frames.
+    pub(crate) fanouts: Vec<Group>,
     pub(crate) taps: Vec<u32>,
     pub make_ring: MakeRing,
     /// Open files of `/dev/net/tun`.
@@ -204,6 +206,7 @@ impl Net {
             netlink_ports: Map::new(key()),
             subscribers: Vec::new(),
             captures: Slab::new(),
+            fanouts: Vec::new(),
             taps: Vec::new(),
             make_ring: |_| None,
             tunnels: Slab::new(),
@@ -786,8 +789,14 @@ impl Net {
         if length > left {
             words[1] &= !msg::TRUNC;
         }
-        let from = &mut self.socket_mut(index)?.options.peek_from;
+        let nth = self.peeked.0;
+        let socket = self.socket_mut(index)?;
+        let from = &mut socket.options.peek_from;
         *from = from.saturating_add(words[0] as i32);
+        let queue = socket.queue_mut();
+        if let Some(datagram) = queue.and_then(|queue| queue.waiting.get_mut(nth)) {
+            datagram.peeked = true;
+        }
         Ok(Reply::new(&words))
     }
 

@@ -183,8 +183,8 @@ impl Socket {
         };
         let found = queue.waiting.iter().position(|each| {
             let length = each.bytes().len();
-            // (One without bytes is passed by who is beyond it.)
-            let passed = left >= length && (length != 0 || left != 0);
+            // (One without bytes is found once.)
+            let passed = left >= length && (length != 0 || left != 0 || each.peeked);
             left -= if passed { length } else { 0 };
             !passed
         });

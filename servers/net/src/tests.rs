@@ -263,6 +263,68 @@ fn headers_of_programs() {
     all_gone(&mut b);
 }
 
+/// Sends of MSG_ZEROCOPY are counted, and told of as one.
+#[test]
+fn memory_that_is_free_again() {
+    let mut b = bench();
+    let [l, c, s] = connection(&mut b, Address::LOOPBACK_V4);
+    let words = [net::SEND, msg::DONTWAIT | msg::ZEROCOPY];
+    let queue = [net::RECEIVE, msg::ERRQUEUE];
+    assert_eq!(result_of(&mut b, c, &words, b"abc"), 3);
+    assert_eq!(result(&mut b, c, &queue), -EAGAIN);
+    let option = [net::SET_OPTION, 1 << 32 | 60, 1, 0];
+    assert_eq!(result_of(&mut b, c, &option, b""), 0);
+    for _ in 0..3 {
+        assert_eq!(result_of(&mut b, c, &words, b"abc"), 3);
+    }
+    assert_eq!(result_of(&mut b, c, &words, b""), 0);
+    assert_eq!(ready(&mut b, c) & poll::ERR, poll::ERR);
+    let told = call(&mut b, c, &queue, b"", 0).unwrap().words;
+    assert_eq!((told[0], told[1], told[2]), (0, msg::ERRQUEUE, 2));
+    assert_eq!(told[7], 5 << 56 | 1 << 40);
+    assert_eq!(ready(&mut b, c) & poll::ERR, 0);
+    assert_eq!(result_of(&mut b, c, &words, b"abc"), 3);
+    let told = call(&mut b, c, &queue, b"", 0).unwrap().words;
+    assert_eq!((told[2], told[7] as u32), (3, 3));
+    for badge in [c, s, l] {
+        b.close(badge);
+    }
+    all_gone(&mut b);
+}
+
+/// SO_PEEK_OFF: looks one after another come to the same as the datagrams.
+#[test]
+fn looks_that_go_on() {
+    let mut b = bench();
+    let to = socket(&mut b, INET, DATAGRAM);
+    assert_eq!(bind(&mut b, to, Address::LOOPBACK_V4, 7000), 0);
+    let from = socket(&mut b, INET, DATAGRAM);
+    assert_eq!(connect(&mut b, from, Address::LOOPBACK_V4, 7000), 0);
+    assert_eq!(
+        result_of(&mut b, to, &[net::SET_OPTION, 1 << 32 | 42, 0, 0], b""),
+        0
+    );
+    let mut sent = Vec::new();
+    for round in 0..200u8 {
+        let text: Vec<u8> = (0..random() % 9).map(|_| round).collect();
+        assert_eq!(send(&mut b, from, &text), text.len() as i64);
+        sent.extend(text);
+    }
+    let mut seen = Vec::new();
+    while seen.len() < sent.len() {
+        let room = random() as usize % 7 + 1;
+        seen.extend(receive(&mut b, to, room, msg::PEEK).unwrap());
+    }
+    assert_eq!(seen, sent);
+    while receive(&mut b, to, 100, 0).is_ok() {}
+    assert_eq!(receive(&mut b, to, 100, msg::PEEK), Err(-EAGAIN));
+    assert_eq!(send(&mut b, from, b"last"), 4);
+    assert_eq!(receive(&mut b, to, 100, msg::PEEK), Ok(b"last".to_vec()));
+    b.close(to);
+    b.close(from);
+    all_gone(&mut b);
+}
+
 fn result_of(b: &mut Bench<Net>, badge: u64, words: &[u64], bytes: &[u8]) -> i64 {
     call(b, badge, words, bytes, 0).map_or(i64::MIN, |answer| answer.result())
 }

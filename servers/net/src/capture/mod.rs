@@ -1,11 +1,12 @@
 //! Sockets of AF_PACKET (packet(7)): frames as they pass an interface, and frames that a program makes itself.
 //!
-//! * [`filter`] which of them a socket wants; [`ring`] memory that a program has mapped, in place of the queue.
+//! * [`filter`] which of them a socket wants; [`ring`] memory that a program has mapped, in place of the queue; [`fanout`] sockets that share frames.
 //!
 //! What always holds: while no socket takes frames ([`Net::taps`] is empty) a packet costs one look at that. What waits, the filter and the ring are on
 //! the account of who made the socket; what does not fit is lost and counted. What a link lets pass is kept in a queue of the link's until this module
 //! takes it.
 
+pub(crate) mod fanout;
 pub mod filter;
 pub mod ring;
 #[cfg(test)]
@@ -54,6 +55,7 @@ const RX_RING: u32 = 5;
 const AUXDATA: u32 = 8;
 const VERSION: u32 = 10;
 const HDRLEN: u32 = 11;
+const FANOUT: u32 = 18;
 const RESERVE: u32 = 12;
 const IGNORE_OUTGOING: u32 = 23;
 /// TPACKET_V2.
@@ -153,9 +155,21 @@ pub struct Capture {
     version: u64,
     taken: u32,
     lost: u32,
+    /// The group that it shares frames with.
+    fanout: Option<u16>,
 }
 
 impl Capture {
+    /// Does it take such a frame?
+    fn wants(&self, seen: &Seen) -> bool {
+        let outgoing = seen.kind == kind::OUTGOING;
+        let wants = match self.protocol {
+            ALL => !(outgoing && self.no_outgoing),
+            one => one == seen.protocol() && !outgoing,
+        };
+        wants && (self.interface == 0 || self.interface == seen.interface)
+    }
+
     /// The protocol and the interface that it takes.
     pub(crate) fn takes(&self) -> (u16, u32) {
         (self.protocol, self.interface)
@@ -205,6 +219,7 @@ impl Net {
         let Some(mut capture) = self.captures.remove(further) else {
             return;
         };
+        self.leave_fanout(further, &capture);
         if let Some(timer) = capture.timer {
             self.timers.remove(timer);
         }
@@ -315,6 +330,9 @@ impl Net {
         if word >> 16 & 0xffff != PACKET {
             return fail(EINVAL);
         }
+        if self.capture(index)?.fanout.is_some() {
+            return fail(EINVAL);
+        }
         let number = low as u32;
         let up = match self.interfaces.get(number) {
             Some(interface) => interface.flags & flag::UP != 0,
@@ -368,6 +386,9 @@ impl Net {
         number: u32,
         value: u64,
     ) -> Answer<()> {
+        if number == FANOUT {
+            return self.join_fanout(index, value as u32);
+        }
         let capture = self.capture(index)?;
         let has_ring = capture.ring.is_some();
         match number {
@@ -500,6 +521,7 @@ impl Net {
             HDRLEN if given != V2 => return fail(EINVAL),
             HDRLEN => ring::HEADER as u64,
             RESERVE => capture.reserve as u64,
+            FANOUT => self.fanout_of(index)?,
             _ => return fail(ENOPROTOOPT),
         })
     }
@@ -616,9 +638,17 @@ impl Net {
         let time = cx.transport.realtime();
         for at in 0..self.taps.len() {
             let further = self.taps[at];
-            if origin != Some(further) {
+            let grouped = || {
+                self.captures
+                    .get(further)
+                    .is_some_and(|of| of.fanout.is_some())
+            };
+            if origin != Some(further) && (self.fanouts.is_empty() || !grouped()) {
                 self.give_frame(cx, further, &seen, time);
             }
+        }
+        if !self.fanouts.is_empty() {
+            self.fan_out(cx, &seen, time, origin);
         }
     }
 
@@ -626,13 +656,8 @@ impl Net {
         let Some(capture) = self.captures.get_mut(further) else {
             return;
         };
-        let outgoing = seen.kind == kind::OUTGOING;
         let protocol = seen.protocol();
-        let wants = match capture.protocol {
-            ALL => !(outgoing && capture.no_outgoing),
-            one => one == protocol && !outgoing,
-        };
-        if !wants || !matches!(capture.interface, 0) && capture.interface != seen.interface {
+        if !capture.wants(seen) {
             return;
         }
         let start = match capture.cooked || !seen.has_header {
