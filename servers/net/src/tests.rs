@@ -245,7 +245,7 @@ fn headers_of_programs() {
             }
             notes.extend((0..length.next_multiple_of(8)).map(|_| (random() % 12) as u8));
         }
-        let wrong = random() % 20 == 0;
+        let wrong = random().is_multiple_of(20);
         let units = notes.len() as u64 / 8 + if wrong { random() % 9 } else { 0 };
         notes.extend(b"text");
         let flags = msg::DONTWAIT | with::HEADERS;
