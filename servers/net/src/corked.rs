@@ -3,8 +3,10 @@
 //! What is held is charged to the socket's payer, and is less than a datagram's most.
 
 use crate::datagram::{HEADER, MOST};
+use crate::headers::Headers;
 use crate::server::{fail, Net, Sent};
 use alloc::boxed::Box;
+use alloc::rc::Rc;
 use alloc::vec::Vec;
 use cairn_idl::errno::*;
 use cairn_resmgr::server::Answer;
@@ -17,6 +19,7 @@ const SEGMENTS: usize = 128;
 pub struct Held {
     bytes: Vec<u8>,
     sent: Sent,
+    headers: Option<Rc<Headers>>,
     charged: usize,
 }
 
@@ -38,15 +41,20 @@ impl Net {
             // Who cannot be reached is told at once.
             self.sending(cx, index, sent)?;
         }
+        let noted = self.noted.clone().filter(|_| sent.skipped != 0);
+        let noted = noted.filter(|_| held.is_none());
+        let cost = noted.as_ref().map_or(0, |headers| headers.cost());
+        cx.charge(payer, cost)?;
         let mut held = held.unwrap_or_else(|| {
             Box::new(Held {
                 bytes: Vec::new(),
-                sent: sent.clone(),
-                charged: 0,
+                sent: *sent,
+                headers: noted,
+                charged: cost,
             })
         });
         // What fails takes with it what was held.
-        let added = take_in(cx, payer, &mut held, (sent.skipped, length));
+        let added = take_in(cx, payer, &mut held, (sent.skipped as usize, length));
         if more || corked {
             match added {
                 Ok(()) => {
@@ -66,6 +74,7 @@ impl Net {
 
     fn send_held(&mut self, cx: &mut Context, index: u32, held: &Held) -> Answer<()> {
         let bytes = &held.bytes[..];
+        self.noted = held.headers.clone();
         let size = match (held.sent.segment, self.socket(index)?.options.segment) {
             (0, 0) => bytes.len().max(1),
             (0, size) | (size, _) => size.into(),

@@ -525,7 +525,7 @@ impl Net {
         bytes[4..6].copy_from_slice(&((HEADER + length) as u16).to_be_bytes());
         match text {
             Some(text) => bytes[HEADER..].copy_from_slice(text),
-            None => cx.fetch(sent.skipped, &mut bytes[HEADER..])?,
+            None => cx.fetch(sent.skipped as usize, &mut bytes[HEADER..])?,
         }
         bytes[6..8].copy_from_slice(&pseudo.to_be_bytes());
         packet.sum = Sum::Missing;

@@ -53,7 +53,7 @@ pub struct Headers {
 }
 
 impl Headers {
-    fn cost(&self) -> usize {
+    pub(crate) fn cost(&self) -> usize {
         let bytes = [&self.options, &self.hop, &self.before_route, &self.end];
         match bytes.iter().map(|of| of.len()).sum() {
             0 => 0,
@@ -110,9 +110,12 @@ impl Net {
         header: &Header,
     ) -> Answer<Option<Between>> {
         let kept = &self.socket(index)?.headers;
-        match sent.headers.is_none() && kept.is_none() {
+        match sent.skipped == 0 && kept.is_none() {
             true => Ok(None),
-            false => self.make_between(cx, [sent.headers.as_ref(), kept.as_ref()], header),
+            false => {
+                let own = self.noted.as_ref().filter(|_| sent.skipped != 0);
+                self.make_between(cx, [own, kept.as_ref()], header)
+            }
         }
     }
 
@@ -284,7 +287,7 @@ impl Net {
     /// Control messages of a send, which lie in front of its data.
     #[cold]
     pub(crate) fn take_notes(
-        &self,
+        &mut self,
         cx: &mut Context,
         index: u32,
         sent: &mut Sent,
@@ -327,10 +330,8 @@ impl Net {
                 _ => return fail(EINVAL),
             }
         }
-        sent.skipped = length;
-        if headers.cost() != 0 {
-            sent.headers = Some(Rc::new(headers));
-        }
+        sent.skipped = length as u32;
+        self.noted = (headers.cost() != 0).then(|| Rc::new(headers));
         Ok(())
     }
 

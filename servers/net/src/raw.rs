@@ -128,7 +128,9 @@ impl Net {
         if raw && header.is_v4() && self.socket(index)?.makes_headers() {
             return match between {
                 Some(_) => fail(EINVAL),
-                None => self.send_with_header(cx, index, (length, sent.skipped), (header, way)),
+                None => {
+                    self.send_with_header(cx, index, (length, sent.skipped as usize), (header, way))
+                }
             };
         }
         let whole = length + between.as_ref().map_or(0, |of| of.bytes.len());
@@ -142,7 +144,7 @@ impl Net {
             packet.insert(&between.bytes, between.first);
         }
         let bytes = packet.extend(length);
-        cx.fetch(sent.skipped, bytes)?;
+        cx.fetch(sent.skipped as usize, bytes)?;
         if !raw {
             let echo = match number {
                 protocol::ICMP => v4::ECHO,

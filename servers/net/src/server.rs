@@ -86,7 +86,7 @@ pub enum Node {
 }
 
 /// What a SEND says beside its data.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, Copy, Default, Debug)]
 pub struct Sent {
     pub to: Option<Endpoint>,
     pub from: Option<Address>,
@@ -95,9 +95,8 @@ pub struct Sent {
     pub scope: u32,
     pub ttl: Option<u8>,
     pub tos: Option<u8>,
-    /// Control messages in front of the data: their bytes, and what they say.
-    pub skipped: usize,
-    pub headers: Option<Rc<Headers>>,
+    /// Bytes of control messages in front of the data (0: none, and what [`Net::noted`] has is another's), and UDP_SEGMENT of theirs.
+    pub skipped: u32,
     pub segment: u16,
 }
 
@@ -156,6 +155,8 @@ pub struct Net {
     pub(crate) trim: Vec<u32>,
     /// The datagram that was taken last: its answer lies in it.
     taken: Option<Datagram>,
+    /// Headers that the control messages of a send ask for.
+    pub(crate) noted: Option<Rc<Headers>>,
     /// The one that was looked at last: its place in the queue, and how many of its bytes were left out.
     peeked: (usize, usize),
     /// `proc`'s portal, which tells what a process may.
@@ -230,6 +231,7 @@ impl Net {
             timeouts: Timeouts::default(),
             trim: Vec::new(),
             taken: None,
+            noted: None,
             peeked: (0, 0),
             proc,
             last_ino: 1,
@@ -614,6 +616,7 @@ impl Net {
             return fail(error);
         }
         let reads = socket.reads;
+        let looked = socket.options.peek_from > 0;
         let (nth, within) = match peek && socket.options.peek_from >= 0 {
             true => socket.peek_place(),
             false => (0, 0),
@@ -639,8 +642,8 @@ impl Net {
         }
         if !peek {
             self.taken = self.take_datagram(cx, index);
-            let from = &mut self.socket_mut(index)?.options.peek_from;
-            if *from > 0 {
+            if looked {
+                let from = &mut self.socket_mut(index)?.options.peek_from;
                 *from -= (*from).min(length.min(most) as i32);
             }
             if self.socket(index)?.family == NETLINK {
@@ -1277,7 +1280,7 @@ impl Server for Net {
                 if sent.to.is_some() && (special(own) || special(family)) && own != family {
                     return fail(if special(own) { EINVAL } else { EAFNOSUPPORT });
                 }
-                let length = (cx.request.out_len - sent.skipped).min(fs::DATA_MAX);
+                let length = (cx.request.out_len - sent.skipped as usize).min(fs::DATA_MAX);
                 let result = self.send(cx, index, length, flags, &sent);
                 let limit = self.socket(index)?.limits.send;
                 let nonblocking = nonblocking || flags & msg::DONTWAIT != 0;
