@@ -1,4 +1,5 @@
-/* One byte of urgent data on local streams (MSG_OOB): the mark, SO_OOBINLINE, poll(2), and what a later one makes of it. */
+/* One byte of urgent data on local streams (MSG_OOB): the mark, SO_OOBINLINE, poll(2), and what a later one makes of it. What comes right behind one that was
+   taken at the mark is not read here: Linux 6.1 says EAGAIN once. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
@@ -95,7 +96,6 @@ int main(void) {
     take(10, 0);
     taken = 1;
     take(1, MSG_OOB);
-    take(10, 0);
     pair("alone", SOCK_STREAM);
     put("x", MSG_OOB);
     passed = 1;
@@ -109,7 +109,6 @@ int main(void) {
     take(10, 0);
     taken = 1;
     take(10, MSG_OOB);
-    take(10, 0);
     pair("inline", SOCK_STREAM);
     int one = 1;
     setsockopt(in, SOL_SOCKET, SO_OOBINLINE, &one, sizeof one);
@@ -141,7 +140,6 @@ int main(void) {
     take(10, 0);
     taken = 1;
     take(1, MSG_OOB);
-    take(10, 0);
     pair("nothing", SOCK_STREAM);
     say("send", send(out, "", 0, MSG_OOB));
     pair("datagrams", SOCK_DGRAM);
