@@ -29,4 +29,5 @@ END
 sha256sum <p
 cp --sparse=always p r && cmp p r && stat -c '%s %b' r
 dd if=/dev/zero of=z bs=1 count=1 seek=16T status=none 2>/dev/null || echo "too large"
-ls -ls | awk '{ print $1, $6, $NF }'
+# (On Linux p has a block of its tree more if it happened to be written out before a hole was made in it.)
+ls -ls q r s z | awk '{ print $1, $6, $NF }'

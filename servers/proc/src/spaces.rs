@@ -32,7 +32,7 @@ const NEW_CGROUPS: u64 = 0x200_0000;
 pub(crate) const OF_CHILDREN: u64 = NEW_HOST | NEW_USER | NEW_PIDS | NEW_IPC | NEW_CGROUPS;
 
 /// How long others wait for who changes mounts, in ns.
-const TURN_MOST: u64 = 1_000_000_000;
+const TURN_MOST: u64 = 10_000_000_000;
 
 /// A mount name space that is not the first one.
 #[derive(Debug)]

@@ -67,14 +67,36 @@ struct Wishes {
     only_linux: bool,
 }
 
+/// Programs of one machine: they lie in its memory, and machines run beside each other.
+const AT_ONCE: usize = 150;
+
 /// One piece of work for each kind of machine, those with the most programs first.
 pub fn work<'a>(report: &'a Report, arguments: &'a cli::Test) -> Result<Vec<Work<'a>>> {
-    let mut kinds: Vec<_> = kinds(report, arguments)?.into_iter().collect();
+    let mut kinds: Vec<_> = kinds(report, arguments)?
+        .into_iter()
+        .flat_map(|(kind, programs)| {
+            let each = match kind.disk {
+                // (One disk, and what they leave on it.)
+                Some(_) => programs.len(),
+                None => AT_ONCE,
+            };
+            in_pieces(programs, each).map(move |programs| (kind.clone(), programs))
+        })
+        .collect();
     kinds.sort_by_key(|(_, programs)| Reverse(programs.len()));
     let piece = |(kind, programs)| -> Work<'a> {
         Box::new(move || compare(report, arguments, &kind, programs, None))
     };
     Ok(kinds.into_iter().map(piece).collect())
+}
+
+/// The same in the same order, so many at a time.
+fn in_pieces<T>(mut all: Vec<T>, each: usize) -> impl Iterator<Item = Vec<T>> {
+    core::iter::from_fn(move || {
+        let rest = all.split_off(each.min(all.len()));
+        let piece = core::mem::replace(&mut all, rest);
+        (!piece.is_empty()).then_some(piece)
+    })
 }
 
 /// One machine after the other; how many programs there were. The option that measures is for one core.

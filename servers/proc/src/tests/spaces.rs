@@ -687,7 +687,7 @@ fn one_thread_at_a_time_changes_what_is_mounted() {
     }
     // Nor keeps it for ever.
     let waits = w.call(a, &[SPACE_TURN, 1]).token();
-    w.m.system.now += 1_000_000_001;
+    w.m.system.now += 10_000_000_001;
     w.m.expire();
     assert_eq!(w.m.system.replies[&waits][0], -ETIMEDOUT as u64);
     assert_eq!(w.call(a, &[SPACE_TURN, 1]).result(), 1);
