@@ -614,7 +614,7 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
             }
             _ => return fail(ENXIO),
         };
-        if flags & o::ACCMODE != o::RDONLY || flags & o::TRUNC != 0 {
+        if flags & (o::ACCMODE | o::TRUNC) != o::RDONLY {
             let special = about.flags;
             let appends = flags & o::APPEND != 0 && flags & o::TRUNC == 0;
             if special & IMMUTABLE != 0 || special & APPEND_ONLY != 0 && !appends {
