@@ -123,7 +123,8 @@ impl<A: Arch> Kernel<A> {
         let domain = &self.domains[to.domain];
         // As `pulse_post` has it.
         let told = match self.domains[from.domain].is_program() {
-            true => from.assigned.max(priority::NORMAL).saturating_add(1),
+            // (Beyond the greatest it is for the general path.)
+            true => from.assigned.max(priority::NORMAL).wrapping_add(1),
             false => u8::MAX,
         };
         let effective = to.effective.min(told);
