@@ -6,8 +6,8 @@
 //! * neighbours that are free in the same way are one run; runs are found by their length, and nothing is walked that grows with the heap;
 //! * at most [`WARM`] pages are warm after an operation, and mostly fewer: beyond the bound of the moment runs are given back until half of it is left.
 //!
-//! The bound begins at [`LEAST`]. It doubles when pages get frames of which some were just given back, and halves when pages are given back twice in a row: who uses
-//! pages to and fro asks nobody, and what a flood took goes back.
+//! The bound begins at [`LEAST`]. It doubles when pages get frames of which some were just given back, and halves when pages are given back twice in a row:
+//! who uses pages to and fro asks nobody, and what a flood took goes back.
 //!
 //! [`Frames`] is `vm` here, and a fake in the tests.
 

@@ -55,18 +55,6 @@ struct Walk {
 }
 
 impl Walk {
-    /// `from`, `last` as the answer before said; 0: it is the first call.
-    fn new(key: u64, bits: u32, (from, last): (u64, u64), arrivals: u64) -> Walk {
-        let last = if from == 0 { arrivals } else { last };
-        Walk {
-            key,
-            bits,
-            from,
-            last,
-            looks: PIECE,
-        }
-    }
-
     /// Where to go on: 0 if this was all.
     fn rest(&self) -> Turn {
         if self.looks == 0 {
@@ -135,8 +123,20 @@ impl<S: System> Manager<S> {
         }
     }
 
-    fn walk(&self, key: u64, bits: u32, told: (u64, u64)) -> Walk {
-        Walk::new(key, bits, told, self.futexes.arrivals)
+    /// `from` and `last` as the answer before said; 0: it is the first call.
+    fn walk(&self, key: u64, bits: u32, (from, last): (Turn, u64)) -> Walk {
+        let last = if from == 0 {
+            self.futexes.arrivals
+        } else {
+            last
+        };
+        Walk {
+            key,
+            bits,
+            from,
+            last,
+            looks: PIECE,
+        }
     }
 
     /// Wake a few at once.

@@ -11,6 +11,7 @@ use cairn_abi::service::thread;
 use cairn_abi::{policy, priority, Id};
 use cairn_idl::capability::SYS_NICE;
 use cairn_idl::errno::{EACCES, EINVAL, ENOMEM, EPERM, ESRCH};
+use cairn_idl::proc::TURN_OF_RR;
 use cairn_rt::Received;
 
 const SCHED_FIFO: u32 = 1;
@@ -23,9 +24,6 @@ const RESETS: u32 = 0x4000_0000;
 const IDLE: u8 = 40;
 /// The first above all nice values.
 const REALTIME: u32 = 85;
-
-/// How long a turn of SCHED_RR is, in ns, as on Linux. (All others have the nucleus's own.)
-pub const TURN: u64 = 100_000_000;
 
 /// Highest nucleus priority of a Linux thread.
 pub const CEILING: u8 = priority::SERVER - 1;
@@ -67,7 +65,7 @@ impl<S: System> Manager<S> {
         let level = of(&thread.scheduling, process.shift) as u64;
         let kind = policy_of(&thread.scheduling);
         let turn = match thread.scheduling.policy {
-            SCHED_RR => TURN,
+            SCHED_RR => TURN_OF_RR,
             _ => 0,
         };
         let id = thread.id;

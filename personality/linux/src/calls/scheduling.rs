@@ -297,14 +297,13 @@ pub fn sched_get_priority_min(f: &mut Frame) -> Result<u64> {
 pub fn sched_rr_get_interval(f: &mut Frame) -> Result<u64> {
     // The nucleus's own, and that of SCHED_RR as `/proc/sys/kernel/sched_rr_timeslice_ms` says.
     const QUANTUM: u64 = 10_000_000;
-    const TURN: u64 = 100_000_000;
     const FIFO: u64 = 1;
     const ROUND_ROBIN: u64 = 2;
     exists(f.arg(0))?;
     // Who is FIFO is not interrupted for his like.
     let quantum = match policy(f.arg(0)).map(|(policy, _)| policy & !RESETS) {
         Ok(FIFO) => 0,
-        Ok(ROUND_ROBIN) => TURN,
+        Ok(ROUND_ROBIN) => proc::TURN_OF_RR,
         _ => QUANTUM,
     };
     crate::time::write_timespec(f.arg(1), quantum)?;
