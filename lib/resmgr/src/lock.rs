@@ -191,24 +191,31 @@ impl Locks {
         wish: &Record,
     ) -> Result<Option<Record>, Refused> {
         for _ in 0..=AT_ONCE {
-            match self.conflict(ino, wish) {
-                Some(held) if self.is_going(ino, &held) => {
-                    self.remove(keep, ino, held.owner, held.start);
-                    self.note(ino, held.owner);
-                }
-                held => return Ok(held),
+            let held = self.conflict(ino, wish);
+            let Some((its, gone)) = held.and_then(|its| Some((its, self.going(ino, &its)?))) else {
+                return Ok(held);
+            };
+            self.remove(keep, ino, its.owner, its.start);
+            // (A process keeps the file among its own: who is told to wait is woken when that has gone, even if these were its last records there.)
+            if matches!(gone, Gone::Handle { .. }) {
+                self.note(ino, its.owner);
             }
         }
         Err(Refused::Going)
     }
 
-    fn is_going(&self, ino: u64, held: &Record) -> bool {
-        let badge = held.badge;
+    /// With what a record is going.
+    fn going(&self, ino: u64, held: &Record) -> Option<Gone> {
         let process = match held.owner {
-            Owner::Process(domain) => self.gone.contains(&Gone::Process(domain)),
-            Owner::File(_) => false,
+            Owner::Process(domain) => Some(Gone::Process(domain)),
+            Owner::File(_) => None,
         };
-        process || self.gone.contains(&Gone::Handle { ino, badge })
+        let handle = Gone::Handle {
+            ino,
+            badge: held.badge,
+        };
+        let mut all = process.into_iter().chain([handle]);
+        all.find(|gone| self.gone.contains(gone))
     }
 
     /// Of a range to be unlocked the first part, in which are not many locks.
@@ -445,7 +452,10 @@ impl Locks {
                 self.gone.insert(gone);
                 return files;
             }
+            let before = most;
             self.drop_records(keep, ino, owner, |_| true, &mut most);
+            // (Others may have taken its last ones away: a file without any is a step as well.)
+            most -= usize::from(most == before);
             files.insert(ino);
         }
         self.gone.remove(&gone);
@@ -842,6 +852,34 @@ mod tests {
             }
             assert_eq!(parts, MANY as usize / AT_ONCE + 1);
             assert!(locks.of(3).is_empty());
+        }
+    }
+
+    /// Who is told to wait for locks that are going is woken, even if he was the one who took the last ones away.
+    #[test]
+    fn who_waits_for_what_is_going_is_woken() {
+        for by_handle in [false, true] {
+            for many in AT_ONCE..4 * AT_ONCE {
+                let (mut locks, keep) = (Locks::default(), &mut Keepsake::default());
+                for at in 0..many as u64 {
+                    let its = record(7, at * 2, at * 2 + 1, true);
+                    locks.set(keep, 1, its, false).unwrap();
+                }
+                match by_handle {
+                    true => drop(locks.close(keep, 1, 7)),
+                    false => drop(locks.end(keep, 7)),
+                }
+                let all = record(9, 0, u64::MAX, true);
+                let mut waits = locks.set(keep, 1, all, true) == Err(Refused::Going);
+                while locks.are_going() {
+                    if locks.go_on(keep).contains(&1) && waits {
+                        waits = locks.set(keep, 1, all, true) == Err(Refused::Going);
+                    }
+                }
+                assert!(!waits, "{many} locks");
+                assert_eq!(locks.of(1).len(), usize::from(locks.of(1).contains(&all)));
+                assert!(locks.processes.keys().all(|&domain| domain == 9));
+            }
         }
     }
 
