@@ -560,17 +560,26 @@ impl<S: Server> Core<S> {
     pub fn getpath<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
         let node = self.start(server, cx.request.badge, cx.request.sender)?;
         let mut number = 0;
-        let length = match server.label(node, &mut self.text) {
-            Some(length) => length,
+        let mut gone = cx.request.words[1] == 1;
+        let mut length = match server.label(node, &mut self.text) {
+            Some(length) => {
+                gone = false;
+                length
+            }
             None => match self.mount_of(cx.request.badge) {
                 Some(at) => {
-                    let (length, mount) = self.path_from(server, cx, (at, node))?;
+                    let (length, mount) = self.path_from(server, cx, (at, node), &mut gone)?;
                     number = 1 << 32 | u64::from(mount);
                     length
                 }
-                None => self.absolute(server, cx, node)?,
+                None => self.absolute(server, cx, node, &mut gone)?,
             },
         };
+        if gone {
+            let rest = self.text.get_mut(length..length + DELETED.len());
+            rest.ok_or(Failure::Errno(ERANGE))?.copy_from_slice(DELETED);
+            length += DELETED.len();
+        }
         if length > cx.request.in_len {
             return fail(ERANGE);
         }
@@ -578,11 +587,18 @@ impl<S: Server> Core<S> {
         Ok(Reply::new(&words).data(&self.text[..length]))
     }
 
-    /// Absolute path of a node into `self.text`; its length.
-    fn absolute(&mut self, server: &mut S, cx: &mut Context, node: S::Node) -> Answer<usize> {
+    /// Absolute path of a node into `self.text`; its length. `gone` as [`path_or_gone`] has it.
+    fn absolute(
+        &mut self,
+        server: &mut S,
+        cx: &mut Context,
+        node: S::Node,
+        gone: &mut bool,
+    ) -> Answer<usize> {
         let head = self.prefix.len();
         let room = self.text.get_mut(head + 1..);
-        let length = server.path(cx, node, room.ok_or(Failure::Errno(ENAMETOOLONG))?)?;
+        let room = room.ok_or(Failure::Errno(ENAMETOOLONG))?;
+        let length = path_or_gone(server, cx, node, room, gone)?;
         self.text[..head].copy_from_slice(&self.prefix);
         self.text[head] = b'/';
         if length == 0 && head != 0 {
@@ -639,7 +655,7 @@ impl<S: Server> Core<S> {
         }
         self.cache.directory_changed();
         if mounted {
-            let length = self.absolute(server, cx, node)?;
+            let length = self.absolute(server, cx, node, &mut false)?;
             server.retain(node);
             let path = &self.text[..length];
             self.mounts.push(Mount {
@@ -1102,4 +1118,26 @@ fn new_node<'t>(cx: &mut Context, dir: &Access, mode: u32, rdev: u64, target: &'
         }
     }
     new
+}
+
+/// What Linux writes behind the place of what has been unlinked.
+const DELETED: &[u8] = b" (deleted)";
+
+/// [`Server::path`], or, if `gone` asks for it and the node has no name any more, [`Server::gone`]: then `gone` stays true.
+pub(crate) fn path_or_gone<S: Server>(
+    server: &mut S,
+    cx: &mut Context,
+    node: S::Node,
+    into: &mut [u8],
+    gone: &mut bool,
+) -> Answer<usize> {
+    let asked = core::mem::take(gone);
+    match server.path(cx, node, into) {
+        Err(Failure::Errno(ENOENT)) if asked => {
+            let length = server.gone(cx, node, into);
+            *gone = length.is_some();
+            length.ok_or(Failure::Errno(ENOENT))
+        }
+        other => other,
+    }
 }

@@ -11,6 +11,7 @@ use crate::context::{Context, Failure};
 use crate::covers::{Cover, Covers};
 use crate::handle::Handle;
 use crate::manager::Core;
+use crate::names::path_or_gone;
 use crate::permission::{EXECUTE, WRITE};
 use crate::server::{Access, Answer, New, Server};
 use crate::transport::Leads;
@@ -387,10 +388,12 @@ impl<S: Server> Core<S> {
         server: &mut S,
         cx: &mut Context,
         (at, node): (u32, S::Node),
+        gone: &mut bool,
     ) -> Answer<(usize, u32)> {
         let mount = self.private.get(at).ok_or(Failure::Errno(EBADF))?;
         let (root, number) = (mount.root, mount.number);
         if node == root {
+            *gone = false;
             return Ok((0, number));
         }
         let mut above = Vec::new();
@@ -400,7 +403,7 @@ impl<S: Server> Core<S> {
         above.extend_from_slice(&self.text[..length]);
         let room = self.text.get_mut(1..);
         let room = room.ok_or(Failure::Errno(ENAMETOOLONG))?;
-        let whole = server.path(cx, node, room)? + 1;
+        let whole = path_or_gone(server, cx, node, room, gone)? + 1;
         self.text[0] = b'/';
         if length == 0 {
             return Ok((whole, number));

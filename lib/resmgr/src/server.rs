@@ -280,6 +280,12 @@ pub trait Server: Sized {
         None
     }
 
+    /// Of a node that has no name any more, where it had its last one, as [`Server::path`] says it. None: that is not known.
+    fn gone(&mut self, cx: &mut Context, node: Self::Node, into: &mut [u8]) -> Option<usize> {
+        let _ = (cx, node, into);
+        None
+    }
+
     /// A name for GETPATH that is no path below the root (`pipe:[7]`), into `into`; its length.
     fn label(&mut self, node: Self::Node, into: &mut [u8]) -> Option<usize> {
         let _ = (node, into);

@@ -41,9 +41,21 @@ impl Text {
 
 /// A text that is made anew each time that its reader reads the beginning: so what is read in pieces fits together.
 #[derive(Default)]
-pub struct Snapshot(Option<Text>);
+pub struct Snapshot {
+    text: Option<Text>,
+    /// It was made by `open`, and nobody has read it.
+    unread: bool,
+}
 
 impl Snapshot {
+    /// For an `open` that makes the text: what is read first is that. As the last thing that it does.
+    pub fn opened(cx: &mut Context, bytes: Vec<u8>) -> Answer<Snapshot> {
+        Ok(Snapshot {
+            text: Some(Text::new(cx, bytes)?),
+            unread: true,
+        })
+    }
+
     /// For `read`: of what was there before, or at the beginning (and the first time) of what is there `now`.
     pub fn read(
         &mut self,
@@ -52,17 +64,18 @@ impl Snapshot {
         length: usize,
         now: impl FnOnce() -> Answer<Vec<u8>>,
     ) -> Answer<Data<'_>> {
-        if offset == 0 || self.0.is_none() {
+        let unread = core::mem::take(&mut self.unread);
+        if offset == 0 && !unread || self.text.is_none() {
             self.end(cx);
-            self.0 = Some(Text::new(cx, now()?)?);
+            self.text = Some(Text::new(cx, now()?)?);
         }
-        let text = self.0.as_ref();
+        let text = self.text.as_ref();
         Ok(text.map_or(Data::default(), |text| text.read(offset, length)))
     }
 
     /// For `close`.
     pub fn end(&mut self, cx: &mut Context) {
-        if let Some(text) = self.0.take() {
+        if let Some(text) = self.text.take() {
             text.end(cx);
         }
     }

@@ -682,7 +682,18 @@ pub fn path_of(file: &OpenFile) -> Result<Vec<u8>> {
 
 /// The same, into a buffer.
 pub fn path_into<const N: usize>(file: &OpenFile, buffer: &mut Buffer<N>) -> Result<()> {
-    let request = Request::new(&[cairn_idl::fs::GETPATH]);
+    ask_path(file, buffer, false)
+}
+
+/// As [`path_of`], and where it was if it has been unlinked, with " (deleted)" behind it.
+pub fn place_of(file: &OpenFile) -> Result<Vec<u8>> {
+    let mut buffer: Buffer<PATH_MAX> = Buffer::new();
+    ask_path(file, &mut buffer, true)?;
+    Ok(buffer.as_bytes().to_vec())
+}
+
+fn ask_path<const N: usize>(file: &OpenFile, buffer: &mut Buffer<N>, gone: bool) -> Result<()> {
+    let request = Request::new(&[cairn_idl::fs::GETPATH, u64::from(gone)]);
     let words = buffer
         .receive_first(PATH_MAX as u64, request)
         .call(file.slot())?;

@@ -7,6 +7,7 @@ use crate::memory::Memory;
 use crate::node::device_parts;
 use crate::server::{asker, fail, Ext4};
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::vec::Vec;
 use cairn_block::Device;
 use cairn_cache::Stream;
@@ -146,6 +147,32 @@ impl<M: Memory, D: Device> Ext4<M, D> {
 }
 
 impl<M: Memory, D: Attached> Ext4<M, D> {
+    /// The names from the root down to a node, as each node's home is told.
+    fn path_by(
+        &mut self,
+        node: u32,
+        into: &mut [u8],
+        home: impl Fn(&mut Self, u32) -> Answer<(u32, Box<[u8]>)>,
+    ) -> Answer<usize> {
+        let mut start = into.len();
+        let mut at = node;
+        while at != ROOT {
+            let (dir, name) = home(self, at)?;
+            let slash = (at != node) as usize;
+            start = start
+                .checked_sub(name.len() + slash)
+                .ok_or(Failure::Errno(ENAMETOOLONG))?;
+            into[start..start + name.len()].copy_from_slice(&name);
+            if slash != 0 {
+                into[start + name.len()] = b'/';
+            }
+            at = dir;
+        }
+        let length = into.len() - start;
+        into.copy_within(start.., 0);
+        Ok(length)
+    }
+
     /// Without the birth time.
     #[inline(always)]
     fn status(&mut self, node: u32) -> Answer<Stat> {
@@ -334,23 +361,15 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
     }
 
     fn path(&mut self, _: &mut Context, node: u32, into: &mut [u8]) -> Answer<usize> {
-        let mut start = into.len();
-        let mut at = node;
-        while at != ROOT {
-            let (dir, name) = self.home_of(at)?;
-            let slash = (at != node) as usize;
-            start = start
-                .checked_sub(name.len() + slash)
-                .ok_or(Failure::Errno(ENAMETOOLONG))?;
-            into[start..start + name.len()].copy_from_slice(&name);
-            if slash != 0 {
-                into[start + name.len()] = b'/';
-            }
-            at = dir;
-        }
-        let length = into.len() - start;
-        into.copy_within(start.., 0);
-        Ok(length)
+        self.path_by(node, into, Self::home_of)
+    }
+
+    fn gone(&mut self, _: &mut Context, node: u32, into: &mut [u8]) -> Option<usize> {
+        let length = self.path_by(node, into, |of, at| match of.loaded(at)?.links {
+            0 => of.loaded(at)?.home.clone().ok_or(Failure::Errno(ENOENT)),
+            _ => of.home_of(at),
+        });
+        length.ok()
     }
 
     #[inline]
@@ -518,6 +537,7 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
         let ino = self.act(|fs| fs.create_nameless(dir, &about))?;
         self.forget(ino);
         self.load(ino)?;
+        self.set_home(ino, dir, format!("#{ino}").as_bytes());
         self.arm(cx);
         Ok(ino)
     }
@@ -542,7 +562,10 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
         let now = self.look_at_clock(cx);
         let gone = self.act_for(cx, |fs| fs.unlink(dir, name, now))?;
         self.outdate(dir);
-        self.lost_home(ino, dir, name);
+        // (Its last home a node keeps, for [`Server::gone`].)
+        if !gone.last {
+            self.lost_home(ino, dir, name);
+        }
         self.arm(cx);
         self.name_gone(gone);
         Ok(())
@@ -555,7 +578,6 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
         let now = self.look_at_clock(cx);
         let gone = self.act_for(cx, |fs| fs.remove_directory(dir, name, now))?;
         self.refresh(dir);
-        self.lost_home(ino, dir, name);
         self.arm(cx);
         self.name_gone(gone);
         Ok(())
@@ -584,6 +606,7 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
         if let Some(other) = rename.replaced {
             match rename.exchange {
                 true => self.set_home(other, rename.from, rename.from_name),
+                false if gone.as_ref().is_some_and(|gone| gone.last) => {}
                 false => self.lost_home(other, rename.to, rename.to_name),
             }
             self.refresh(other);
@@ -700,7 +723,9 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
         if self.load_fresh(dir)?.links == 0 {
             return fail(ENOENT);
         }
-        self.touch_accessed(cx, dir);
+        if handle.flags & o::NOATIME == 0 {
+            self.touch_accessed(cx, dir);
+        }
         loop {
             let listed = match self.act(|fs| fs.read_directory(dir, position)) {
                 Ok(listed) => listed,

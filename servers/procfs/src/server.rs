@@ -15,7 +15,7 @@ use cairn_idl::fs::{kind, o, s, Stat, Statfs, ENTER_SPACE, PROCESS_OF};
 use cairn_idl::proc::SpaceKind;
 use cairn_resmgr::layout;
 use cairn_resmgr::server::{put, Answer};
-use cairn_resmgr::{Context, Data, Dirents, Failure, Handle, Meta, Opened, Server, Text};
+use cairn_resmgr::{Context, Data, Dirents, Failure, Handle, Meta, Opened, Server, Snapshot};
 use cairn_rt::channel::Reply;
 
 /// st_dev of everything here.
@@ -40,15 +40,16 @@ pub enum Node {
 /// What is kept with an open file.
 #[derive(Default)]
 pub struct Open {
-    /// The text as it was when the file was opened.
-    text: Text,
-    /// The domain that opened it.
+    /// The text as it was when the file was opened, or when its beginning was read last.
+    text: Snapshot,
+    /// The domain that opened it, and its label.
     opener: u32,
+    label: u64,
     /// A name space that is kept.
     holds: Option<(SpaceKind, u64)>,
     /// Of the file `mem`.
     memory: Option<Memories>,
-    /// Of a folder /proc/PID: what names its process.
+    /// Of a folder /proc/PID, and of the files in it: what names the process.
     life: u64,
 }
 
@@ -284,6 +285,24 @@ impl<S: System> Procfs<S> {
             true => Ok(()),
             false => Err(Failure::Errno(EACCES)),
         }
+    }
+
+    /// The text of an open file as it is now. ESRCH: the process that it tells of is gone.
+    fn again(&mut self, node: Node, opener: (u32, u64), life: u64) -> Answer<Vec<u8>> {
+        if let Node::Row(_, who) = node {
+            let now = match who.pid {
+                0 => 0,
+                pid => self
+                    .system
+                    .status(pid, who.tid, 0)
+                    .map_or(0, |now| now.life),
+            };
+            if now != life {
+                return Err(Failure::Errno(ESRCH));
+            }
+        }
+        self.check_guard(node, opener.0)?;
+        self.contents(node, opener)
     }
 
     fn contents(&mut self, node: Node, (sender, label): (u32, u64)) -> Answer<Vec<u8>> {
@@ -608,16 +627,25 @@ impl<S: System> Server for Procfs<S> {
                 return Err(Failure::Errno(EACCES));
             }
         }
-        let text = self.contents(node, (cx.request.sender, cx.request.label))?;
+        let later = match node {
+            Node::Row(index, _) => self.rows[index].what.is_made_when_read(),
+            _ => false,
+        };
+        let text = match later {
+            true => None,
+            false => Some(self.contents(node, (cx.request.sender, cx.request.label))?),
+        };
         let mode = self.meta(node)?.mode;
-        state.opener = cx.request.sender;
+        (state.opener, state.label) = (cx.request.sender, cx.request.label);
         if let Node::Space(kind, who, id) = node {
             let held = self.system.hold_space(who.pid, kind, id);
             held.map_err(|_| MISSING)?;
             state.holds = Some((kind, id)).filter(|_| id != 0);
         }
-        if let Node::Dir(Dir::Process, who) = node {
-            state.life = self.system.status(who.pid, who.tid, 0).ok_or(MISSING)?.life;
+        if let Node::Dir(Dir::Process, who) | Node::Row(_, who) = node {
+            if who.pid != 0 {
+                state.life = self.system.status(who.pid, who.tid, 0).ok_or(MISSING)?.life;
+            }
         }
         if let Node::Row(index, who) = node {
             if let What::Memory = self.rows[index].what {
@@ -625,7 +653,10 @@ impl<S: System> Server for Procfs<S> {
                 state.memory = Some(opened.map_err(Failure::Errno)?);
             }
         }
-        let text = Text::new(cx, text);
+        let text = match text {
+            Some(text) => Snapshot::opened(cx, text),
+            None => Ok(Snapshot::default()),
+        };
         if text.is_err() {
             if let Some((kind, id)) = state.holds.take() {
                 self.system.drop_space(kind, id);
@@ -658,10 +689,14 @@ impl<S: System> Server for Procfs<S> {
             })?;
             return Ok(Data::stored(done));
         }
-        Ok(handle.state.text.read(offset, length))
+        let (node, state) = (handle.node, &mut handle.state);
+        let (opener, label, life) = (state.opener, state.label, state.life);
+        state.text.read(cx, offset, length, || {
+            self.again(node, (opener, label), life)
+        })
     }
 
-    fn close(&mut self, cx: &mut Context, handle: Handle<Self>) {
+    fn close(&mut self, cx: &mut Context, mut handle: Handle<Self>) {
         if let Some((kind, id)) = handle.state.holds {
             self.system.drop_space(kind, id);
         }

@@ -517,23 +517,37 @@ fn open_files_are_for_who_may_look_into_the_process() {
     assert_eq!(listed.result(), -EACCES);
 }
 
-/// The text of an open file is its opener's to pay for.
+/// The text of an open file is its reader's to pay for, who reads its beginning; it is made anew then.
 #[test]
-fn who_opens_a_text_pays_for_it() {
+fn who_reads_a_text_pays_for_it() {
     let mut bench = bench();
     bench.label = cairn_idl::label::make(1000, 1000);
     bench.fake.charge_limit = Some(16);
-    let one = bench.open(b"mounts", 0, 0).unwrap();
+    let begun = |bench: &mut Tested| -> Result<u64, i64> {
+        let handle = bench.open(b"mounts", 0, 0)?;
+        let read = bench.call(handle, &[fs::READ, fs::POSITION], b"", 4);
+        match read.unwrap().result() {
+            count @ 1.. => assert_eq!(count, 4),
+            error => {
+                bench.close(handle);
+                return Err(error);
+            }
+        }
+        Ok(handle)
+    };
+    let one = begun(&mut bench).unwrap();
     let (handle, all) = (
         bench.manager.usage_of_handles(1000),
         bench.manager.usage(1000).0,
     );
     assert!(all > handle, "{all} {handle}");
-    let mut open: Vec<u64> = core::iter::from_fn(|| bench.open(b"mounts", 0, 0).ok()).collect();
-    assert_eq!(bench.open(b"mounts", 0, 0), Err(-ENOMEM));
+    let again = bench.call(one, &[fs::READ, 0], b"", 4).unwrap();
+    assert_eq!((again.result(), bench.manager.usage(1000).0), (4, all));
+    let mut open: Vec<u64> = core::iter::from_fn(|| begun(&mut bench).ok()).collect();
+    assert_eq!(begun(&mut bench), Err(-ENOMEM));
     assert_eq!((open.len() as u64 + 1) * all, bench.manager.usage(1000).0);
     bench.label = 0;
-    open.extend([one, bench.open(b"mounts", 0, 0).unwrap()]);
+    open.extend([one, begun(&mut bench).unwrap()]);
     open.into_iter().for_each(|handle| bench.close(handle));
     assert_eq!(bench.manager.usage(1000).0, 0);
 }

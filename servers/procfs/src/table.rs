@@ -100,6 +100,13 @@ pub enum What<S> {
     Link(fn(&mut S, Who) -> Option<alloc::vec::Vec<u8>>),
 }
 
+impl<S> What<S> {
+    /// Nothing about it can fail at the open: as on Linux, what is read first is of then.
+    pub fn is_made_when_read(&self) -> bool {
+        matches!(self, What::Text(_) | What::Fixed(_) | What::Bytes(_))
+    }
+}
+
 pub struct Row<S> {
     pub dir: Dir,
     pub name: &'static str,

@@ -12,7 +12,7 @@ use cairn_idl::errno::*;
 use cairn_idl::fs::{o, s, Stat, Statfs};
 use cairn_resmgr::layout;
 use cairn_resmgr::server::{put, Answer};
-use cairn_resmgr::{Context, Data, Dirents, Failure, Handle, Meta, Opened, Server, Text};
+use cairn_resmgr::{Context, Data, Dirents, Failure, Handle, Meta, Opened, Server, Snapshot};
 
 /// Badge of the portal behind the scheme `sys:`.
 pub const BADGE_SCHEME: u64 = 1;
@@ -127,7 +127,7 @@ impl<D: Drivers> Sysfs<D> {
 
 impl<D: Drivers> Server for Sysfs<D> {
     type Node = Node;
-    type State = Text;
+    type State = Snapshot;
 
     fn root(&mut self, badge: u64) -> Node {
         Node::Dir(match badge {
@@ -223,7 +223,7 @@ impl<D: Drivers> Server for Sysfs<D> {
         cx: &mut Context,
         node: Node,
         flags: u64,
-        state: &mut Text,
+        state: &mut Snapshot,
     ) -> Answer<Opened<Node>> {
         if flags & o::ACCMODE != o::RDONLY {
             return Err(Failure::Errno(EACCES));
@@ -231,21 +231,25 @@ impl<D: Drivers> Server for Sysfs<D> {
         self.count(node);
         let text = self.tree.text(node).unwrap_or_default().into_bytes();
         let kind = layout::default_kind(self.meta(node)?.mode);
-        *state = Text::new(cx, text)?;
+        *state = Snapshot::opened(cx, text)?;
         Ok(Opened { node, kind })
     }
 
     fn read<'a>(
         &'a mut self,
-        _: &mut Context,
+        cx: &mut Context,
         handle: &'a mut Handle<Self>,
         offset: u64,
         length: usize,
     ) -> Answer<Data<'a>> {
-        Ok(handle.state.read(offset, length))
+        let node = handle.node;
+        handle.state.read(cx, offset, length, || {
+            self.count(node);
+            Ok(self.tree.text(node).unwrap_or_default().into_bytes())
+        })
     }
 
-    fn close(&mut self, cx: &mut Context, handle: Handle<Self>) {
+    fn close(&mut self, cx: &mut Context, mut handle: Handle<Self>) {
         handle.state.end(cx);
     }
 }

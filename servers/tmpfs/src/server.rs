@@ -2,6 +2,7 @@
 
 use crate::data;
 use crate::directory::{self, Directory, Seed};
+use crate::gone::{self, Gone};
 use crate::inode::{self, Dir, File, Inode, Inodes, Kind, Time};
 use crate::options::Options;
 use crate::pool::{Memory, Pool, PAGE};
@@ -10,6 +11,7 @@ use alloc::vec::Vec;
 use cairn_idl::errno::*;
 use cairn_idl::fs::{self, kind, o, s, Stat, Statfs, HANDLE_MAX, NAME_MAX};
 use cairn_idl::mounts::mount;
+use cairn_resmgr::context::decimal;
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::{
     Access, Change, Context, Data, Dirents, Failure, Handle, Meta, New, Opened, Rename, Server,
@@ -44,6 +46,8 @@ pub struct Tmpfs<M: Memory> {
     ended: bool,
     /// Folders that are to go with all that is in them, each in the one before it: bit by bit, when nobody waits.
     falling: Vec<u32>,
+    /// Where open nodes without a name had their last one.
+    gone: Gone,
 }
 
 pub(crate) fn fail<T>(number: i64) -> Answer<T> {
@@ -72,6 +76,7 @@ impl<M: Memory> Tmpfs<M> {
             end: None,
             ended: false,
             falling: Vec::new(),
+            gone: Gone::default(),
         }
     }
 
@@ -217,6 +222,30 @@ impl<M: Memory> Tmpfs<M> {
         Ok(node)
     }
 
+    /// A node has lost a name: without any it goes, or is open, and where it was is kept.
+    fn has_gone(&mut self, cx: &mut Context, node: u32, dir: u32, name: &[u8]) {
+        match self.inodes.get(node) {
+            Some(inode) if inode.names == 0 && inode.opens != 0 => {
+                self.keep_gone(cx, node, dir, name);
+            }
+            _ => self.drop_unused(cx, node),
+        }
+    }
+
+    fn keep_gone(&mut self, cx: &mut Context, node: u32, dir: u32, name: &[u8]) {
+        let mut text = [0; gone::LONGEST];
+        let Ok(above) = self.path(cx, dir, &mut text) else {
+            return;
+        };
+        let slash = usize::from(above != 0);
+        let end = above + slash + name.len();
+        if let Some(room) = text.get_mut(above..end) {
+            room[..slash].fill(b'/');
+            room[slash..].copy_from_slice(name);
+            self.gone.keep(node, &text[..end]);
+        }
+    }
+
     /// Free a node that has neither names nor handles.
     fn drop_unused(&mut self, cx: &mut Context, node: u32) {
         let unused = self
@@ -231,6 +260,7 @@ impl<M: Memory> Tmpfs<M> {
             cx.refund(inode.payer, inode.cost());
             attributes.refund(cx);
         }
+        self.gone.forget(node);
         if let Some(Kind::File(mut file)) = self.inodes.remove(node) {
             data::forget_objects(&mut file, cx);
             data::drop_rest(&mut file, &mut self.pool, cx, 0);
@@ -462,6 +492,12 @@ impl<M: Memory> Server for Tmpfs<M> {
         Ok(length)
     }
 
+    fn gone(&mut self, _: &mut Context, node: u32, into: &mut [u8]) -> Option<usize> {
+        let text = self.gone.of(node)?;
+        into.get_mut(..text.len())?.copy_from_slice(text);
+        Some(text.len())
+    }
+
     fn stat(&mut self, cx: &mut Context, node: u32) -> Answer<Stat> {
         let inode = self.inode(node)?;
         let unused = match cx.request.words[1] & fs::STAT_BIRTH {
@@ -608,7 +644,13 @@ impl<M: Memory> Server for Tmpfs<M> {
         self.accepts(dir)?;
         self.has_room()?;
         let now = now(cx);
-        self.new_charged(cx, new, 0, now)
+        let node = self.new_charged(cx, new, 0, now)?;
+        let mut digits = [0; 20];
+        let digits = decimal(self.inode(node)?.ino, &mut digits);
+        let mut name = [b'#'; 21];
+        name[1..][..digits.len()].copy_from_slice(digits);
+        self.keep_gone(cx, node, dir, &name[..1 + digits.len()]);
+        Ok(node)
     }
 
     fn link(&mut self, cx: &mut Context, node: u32, dir: u32, name: &[u8]) -> Answer<()> {
@@ -629,7 +671,7 @@ impl<M: Memory> Server for Tmpfs<M> {
     fn unlink(&mut self, cx: &mut Context, dir: u32, name: &[u8], _: u32) -> Answer<()> {
         let now = now(cx);
         let node = self.leave(cx, dir, name, now)?;
-        self.drop_unused(cx, node);
+        self.has_gone(cx, node, dir, name);
         Ok(())
     }
 
@@ -637,7 +679,7 @@ impl<M: Memory> Server for Tmpfs<M> {
         self.empty(node)?;
         let now = now(cx);
         self.leave(cx, dir, name, now)?;
-        self.drop_unused(cx, node);
+        self.has_gone(cx, node, dir, name);
         Ok(())
     }
 
@@ -674,7 +716,7 @@ impl<M: Memory> Server for Tmpfs<M> {
         }
         self.enter(to, to_name, node, now, uid)?;
         if let (Some(other), false) = (replaced, exchange) {
-            self.drop_unused(cx, other);
+            self.has_gone(cx, other, to, to_name);
         }
         Ok(())
     }
@@ -845,7 +887,9 @@ impl<M: Memory> Server for Tmpfs<M> {
         mut position: u64,
         into: &mut Dirents,
     ) -> Answer<u64> {
-        data::touch_accessed(self.inode_mut(handle.node)?, cx);
+        if handle.flags & o::NOATIME == 0 {
+            data::touch_accessed(self.inode_mut(handle.node)?, cx);
+        }
         let inode = self.inode(handle.node)?;
         let Kind::Directory(dir) = &inode.kind else {
             return fail(ENOTDIR);

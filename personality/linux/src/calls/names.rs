@@ -279,7 +279,7 @@ fn read_link(dirfd: i32, name: u64, buffer: u64, size: u64) -> Result<u64> {
         Some(Own::Exe) => return give(&process().state().exe.clone()),
         Some(Own::Cwd(b"")) => {
             let cwd = process().state().cwd.clone().ok_or(ENOENT)?;
-            return give(&path::path_of(&cwd)?);
+            return give(&path::place_of(&cwd)?);
         }
         Some(Own::Descriptor(fd, b"")) if name.as_bytes().starts_with(b"/dev/std") => {
             let mut line = crate::text::Line::new();
@@ -319,14 +319,16 @@ fn name_of(file: &OpenFile) -> Result<Vec<u8>> {
         line.text("anon_inode:[").text(object.name()).text("]");
         return Ok(line.bytes().to_vec());
     }
-    match path::path_of(file) {
+    match path::place_of(file) {
+        // (The name that memfd_create(2) was given is nowhere kept.)
+        Ok(path) if path.starts_with(b"/run/shm/#") => Ok(b"/memfd: (deleted)".to_vec()),
         Ok(path) => Ok(path),
         Err(_) => {
             let stat = super::status::stat_handle(file)?;
-            let kind = if stat.mode & fs::s::IFMT == fs::s::IFSOCK {
-                "socket"
-            } else {
-                "pipe"
+            let kind = match stat.mode & fs::s::IFMT {
+                fs::s::IFSOCK => "socket",
+                fs::s::IFREG | fs::s::IFDIR | fs::s::IFLNK => return Ok(b"(deleted)".to_vec()),
+                _ => "pipe",
             };
             line.text(kind).text(":[").number(stat.ino).text("]");
             Ok(line.bytes().to_vec())

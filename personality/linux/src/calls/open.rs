@@ -364,12 +364,19 @@ pub fn getcwd(f: &mut Frame) -> Result<u64> {
         Some(cwd) => path::path_into(&cwd, &mut name)?,
         None => name.set(b"/"),
     }
-    let root_length = {
+    let (root_length, outside) = {
         let state = process().state();
         let root = state.root.as_ref();
         let inside = root.filter(|root| root.below(name.as_bytes()).is_some());
-        inside.map_or(0, |root| root.name.len())
+        let outside = root.is_some() && inside.is_none();
+        (inside.map_or(0, |root| root.name.len()), outside)
     };
+    if outside {
+        // (As chroot(2) leaves it: the C libraries say ENOENT.)
+        let path = name.as_bytes().to_vec();
+        name.set(b"(unreachable)");
+        name.append(&path);
+    }
     if root_length != 0 && root_length == name.as_bytes().len() {
         name.append(b"/");
     }

@@ -5,7 +5,7 @@
 use super::poll_set::PollSet;
 use crate::descriptors::event_kind;
 use crate::descriptors::OpenFile;
-use crate::errno::{Result, EBADF, EINVAL, ETIMEDOUT, RESTART, RESTART_NO_HANDLER};
+use crate::errno::{Result, EBADF, EINTR, EINVAL, ETIMEDOUT, RESTART, RESTART_NO_HANDLER};
 use crate::event;
 use crate::machine::area::{area, process, Frame};
 use crate::machine::gate;
@@ -218,19 +218,25 @@ pub fn ppoll(f: &mut Frame) -> Result<u64> {
     };
     let begun = begin_mask(f.arg(3), f.arg(4))?;
     let result = do_poll(f.arg(0), f.arg(1) & 0xffff_ffff, deadline);
-    write_left(timeout, deadline, &result)?;
+    let result = write_left(timeout, deadline, time::write_timespec, result);
     end_mask(begun, result)
 }
 
-/// Linux writes back what is left of the time.
-fn write_left(timeout: u64, deadline: Option<u64>, result: &Result<u64>) -> Result<()> {
-    if let (Some(at), false) = (deadline, matches!(result, Err(RESTART_NO_HANDLER))) {
-        if at != 0 {
-            // A read-only timespec is no error.
-            let _ = time::write_timespec(timeout, at.saturating_sub(time::now()));
-        }
+/// What is left of the time is written back by `write`, also when a signal comes; what was no time stays as it is. (A call that begins again takes what is written.)
+fn write_left(
+    timeout: u64,
+    deadline: Option<u64>,
+    write: fn(u64, u64) -> Result<()>,
+    result: Result<u64>,
+) -> Result<u64> {
+    let Some(at @ 1..) = deadline else {
+        return result;
+    };
+    match (write(timeout, at.saturating_sub(time::now())), result) {
+        (Err(_), Err(RESTART_NO_HANDLER)) => Err(EINTR),
+        // A time that cannot be written is no error.
+        (_, result) => result,
     }
-    Ok(())
 }
 
 const SETS: [(u64, u64); 3] = [
@@ -308,15 +314,7 @@ pub fn select(f: &mut Frame) -> Result<u64> {
         _ => deadline_ns(time::read_long_timeval(timeout)?),
     };
     let result = do_select(f.arg(0), [f.arg(1), f.arg(2), f.arg(3)], deadline);
-    if let (Some(at), true) = (deadline, result.is_ok() && timeout != 0) {
-        let left = if at == 0 {
-            0
-        } else {
-            at.saturating_sub(time::now())
-        };
-        let _ = time::write_timeval(timeout, left);
-    }
-    result
+    write_left(timeout, deadline, time::write_timeval, result)
 }
 
 pub fn pselect6(f: &mut Frame) -> Result<u64> {
@@ -333,6 +331,6 @@ pub fn pselect6(f: &mut Frame) -> Result<u64> {
         }
     };
     let result = do_select(f.arg(0), [f.arg(1), f.arg(2), f.arg(3)], deadline);
-    write_left(timeout, deadline, &result)?;
+    let result = write_left(timeout, deadline, time::write_timespec, result);
     end_mask(begun, result)
 }
