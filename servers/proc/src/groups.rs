@@ -67,12 +67,14 @@ impl<S: System> Manager<S> {
 
     /// Become a member; the group of before is left.
     pub(crate) fn join(&mut self, slot: Slot, group: Slot) {
+        self.kin_leaves(slot);
         let old = self.processes[slot].group;
         let at = self.groups[group].members.len() as u32;
         self.groups[group].members.push(slot);
         self.groups[group].stopped += self.processes[slot].stopped.is_some() as u32;
         let old_at = core::mem::replace(&mut self.processes[slot].group_at, at);
         self.processes[slot].group = group;
+        self.kin_enters(slot);
         if old != NONE {
             self.strike(slot, old, old_at);
         }
@@ -80,6 +82,7 @@ impl<S: System> Manager<S> {
 
     /// Leave the group for good.
     pub(crate) fn leave(&mut self, slot: Slot) {
+        self.kin_leaves(slot);
         let group = core::mem::replace(&mut self.processes[slot].group, NONE);
         let at = self.processes[slot].group_at;
         self.strike(slot, group, at);

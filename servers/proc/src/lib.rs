@@ -27,6 +27,7 @@ mod ids;
 mod image;
 mod keys;
 mod kill;
+mod kin;
 mod life;
 mod limits;
 mod lives;

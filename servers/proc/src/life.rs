@@ -490,9 +490,11 @@ impl<S: System> Manager<S> {
     /// A zombie from now on, unless nobody wants to know.
     fn tell_end(&mut self, slot: Slot, status: u32) {
         let parent = self.processes[slot].parent;
+        self.kin_leaves(slot);
         let process = &mut self.processes[slot];
         process.ended = Some(status);
         process.doomed = false;
+        self.kin_enters(slot);
         if parent == NONE {
             return;
         }

@@ -7,6 +7,7 @@ use crate::futex::Futexes;
 use crate::groups::{Group, Session};
 use crate::ids::Numbers;
 use crate::image::Image;
+use crate::kin::Kin;
 use crate::prefix::Prefixes;
 use crate::process::{Held, Process};
 use crate::report::Load;
@@ -51,6 +52,10 @@ pub struct Manager<S: System> {
     pub(crate) domains: Direct,
     pub(crate) threads: Direct,
     pub(crate) timers: BTreeSet<Due>,
+    pub(crate) kin: Kin,
+    /// Children that WAIT has looked at.
+    #[cfg(test)]
+    pub(crate) looked_at: core::cell::Cell<u64>,
     /// Who waits for words in shared memory.
     pub(crate) futexes: Futexes,
     pub(crate) prefixes: Prefixes,
@@ -117,6 +122,9 @@ impl<S: System> Manager<S> {
             domains: Direct::default(),
             threads: Direct::default(),
             timers: BTreeSet::new(),
+            kin: Kin::default(),
+            #[cfg(test)]
+            looked_at: Default::default(),
             futexes: Futexes::default(),
             prefixes: Prefixes::new(page),
             clock: WallClock::default(),
@@ -238,7 +246,9 @@ impl<S: System> Manager<S> {
     // Children.
 
     pub(crate) fn adopt(&mut self, parent: Slot, child: Slot) {
+        let place = self.kin.place();
         let last = self.processes[parent].last_child;
+        self.processes[child].place = place;
         self.processes[child].parent = parent;
         self.processes[child].previous = last;
         self.processes[child].next = NONE;
@@ -251,6 +261,8 @@ impl<S: System> Manager<S> {
         let (zombie, report) = self.counts(child);
         self.processes[parent].zombies += zombie;
         self.processes[parent].reports += report;
+        self.kin_enters(child);
+        self.count_child(parent);
     }
 
     pub(crate) fn disown(&mut self, child: Slot) {
@@ -258,6 +270,7 @@ impl<S: System> Manager<S> {
             let c = &self.processes[child];
             (c.parent, c.next, c.previous)
         };
+        self.kin_leaves(child);
         if previous == NONE {
             self.processes[parent].first_child = next;
         } else {
@@ -272,6 +285,7 @@ impl<S: System> Manager<S> {
         self.processes[parent].zombies -= zombie;
         self.processes[parent].reports -= report;
         self.processes[child].parent = NONE;
+        self.uncount_child(parent);
     }
 
     fn counts(&self, child: Slot) -> (u32, u32) {

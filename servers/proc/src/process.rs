@@ -221,6 +221,10 @@ pub struct Process {
     pub last_child: Slot,
     pub next: Slot,
     pub previous: Slot,
+    /// How many children it has; there are so many that they are in an index; its own place among its siblings ([`crate::kin`]).
+    pub children: u32,
+    pub has_many_children: bool,
+    pub place: u64,
     /// Children that are zombies; children with a report.
     pub zombies: u32,
     pub reports: u32,
@@ -411,6 +415,8 @@ impl Process {
         self.last_child = NONE;
         self.next = NONE;
         self.previous = NONE;
+        self.children = 0;
+        self.has_many_children = false;
         self.zombies = 0;
         self.reports = 0;
         self.group = NONE;

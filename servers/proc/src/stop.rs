@@ -73,10 +73,15 @@ impl<S: System> Manager<S> {
 
     /// Change what the parent has yet to be told; its count of such children follows.
     pub(crate) fn set_report(&mut self, slot: Slot, report: Report) {
+        if self.processes[slot].report == report {
+            return;
+        }
+        self.kin_leaves(slot);
         let process = &mut self.processes[slot];
         let before = core::mem::replace(&mut process.report, report) != Report::Nothing;
         let after = report != Report::Nothing;
         let parent = process.parent;
+        self.kin_enters(slot);
         if parent != NONE {
             let reports = &mut self.processes[parent].reports;
             *reports = *reports + after as u32 - before as u32;

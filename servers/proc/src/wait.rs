@@ -1,6 +1,7 @@
 //! WAIT: which child, what about it, now or later; and the end of zombies.
 
 use crate::dispatch::Outcome;
+use crate::kin::Class;
 use crate::manager::Manager;
 use crate::process::{Held, Report};
 use crate::system::{Errno, System};
@@ -147,11 +148,16 @@ impl<S: System> Manager<S> {
                 _ => Search::NoChild,
             };
         }
+        if self.processes[slot].has_many_children {
+            return self.search_many(slot, wanted);
+        }
         let parent = &self.processes[slot];
         let news = parent.zombies + parent.reports != 0;
         let mut any = false;
         let mut child = parent.first_child;
         while child != NONE {
+            #[cfg(test)]
+            self.looked_at.set(self.looked_at.get() + 1);
             if self.means(slot, child, wanted) {
                 any = true;
                 if !news {
@@ -167,6 +173,34 @@ impl<S: System> Manager<S> {
             Search::Nothing
         } else {
             Search::NoChild
+        }
+    }
+
+    /// The same of a process whose children are in the index.
+    fn search_many(&self, slot: Slot, wanted: &Wanted) -> Search {
+        let group = match wanted.kind {
+            P_PGID => match self.numbers.get(wanted.id).group {
+                NONE => return Search::NoChild,
+                group => group,
+            },
+            _ => NONE,
+        };
+        let classes = [
+            (WEXITED, Class::Ended),
+            (WSTOPPED, Class::Stopped),
+            (WCONTINUED, Class::Continued),
+        ];
+        let asked = classes.iter().filter(|it| wanted.options & it.0 != 0);
+        let eldest = |class| {
+            #[cfg(test)]
+            self.looked_at.set(self.looked_at.get() + 1);
+            self.kin.eldest(slot, group, class)
+        };
+        let found = asked.filter_map(|it| eldest(it.1)).min();
+        match found {
+            Some((_, child)) => Search::Found(child),
+            None if group == NONE || eldest(Class::All).is_some() => Search::Nothing,
+            None => Search::NoChild,
         }
     }
 

@@ -148,6 +148,7 @@ fn check_children(w: &World, slot: u32) {
     }
     assert_eq!(p.last_child, last);
     assert_eq!((p.zombies, p.reports), (zombies, reports));
+    w.m.check_kin(slot);
 }
 
 fn check_groups(w: &World, used: &[u32]) {

@@ -174,6 +174,68 @@ fn wait_chooses_by_process_and_group() {
     }
 }
 
+/// With 2,000 children in two groups, WAIT looks at a few places only, and the eldest child that is meant comes first.
+#[test]
+fn many_children_are_not_looked_through() {
+    const MANY: u64 = 2000;
+    let mut w = World::new();
+    let parent = w.fork(1);
+    let children: Vec<u64> = (0..MANY).map(|_| w.fork(parent)).collect();
+    let group = children[0];
+    for child in children.iter().step_by(2) {
+        assert_eq!(w.call(parent, &[SETPGID, *child, group]).result(), 0);
+    }
+    let empty = w.fork(1);
+    assert_eq!(w.call(empty, &[SETPGID, 0, 0]).result(), 0);
+    let wait = |w: &mut World, kind: u64, id: u64, options: u64| {
+        let before = w.m.looked_at.get();
+        let told = w.call(parent, &[WAIT, kind, id, options]).result();
+        let looked = w.m.looked_at.get() - before;
+        assert!(looked <= 4, "{looked} of {kind} {id}");
+        told
+    };
+    for (kind, id, told) in [(0, 0, 0), (2, 0, 0), (2, group, 0), (2, empty, -ECHILD)] {
+        assert_eq!(wait(&mut w, kind, id, EXITED | 1), told);
+    }
+    // The last child of one group is a zombie; the last but two is stopped, which is asked for or not.
+    let [.., stopped, _, last, _] = children[..] else {
+        return;
+    };
+    assert_eq!(
+        w.call(stopped, &[STOP_SELF, 19]).token(),
+        w.m.processes[w.slot(stopped)].threads[0].token
+    );
+    w.exit(last, 0);
+    assert_eq!(wait(&mut w, 2, 0, EXITED | 1), 0);
+    assert_eq!(wait(&mut w, 2, group, EXITED | 2 | 1), stopped as i64);
+    assert_eq!(wait(&mut w, 2, group, EXITED | 2 | 1), last as i64);
+    assert_eq!(wait(&mut w, 2, group, EXITED | 2 | 1), 0);
+    check(&w);
+    // All end, the youngest first: the eldest is told first.
+    assert_eq!(w.kill(1, stopped as i64, 9), 0);
+    for child in children
+        .iter()
+        .rev()
+        .filter(|child| **child != last && **child != stopped)
+    {
+        w.exit(*child, 0);
+    }
+    let (even, odd) = (
+        children.iter().step_by(2),
+        children.iter().skip(1).step_by(2),
+    );
+    for child in even.filter(|child| **child != last) {
+        assert_eq!(wait(&mut w, 2, group, EXITED | 1), *child as i64);
+    }
+    assert_eq!(wait(&mut w, 2, group, EXITED | 1), -ECHILD);
+    for child in odd {
+        assert_eq!(wait(&mut w, 0, 0, EXITED | 1), *child as i64);
+    }
+    assert_eq!(wait(&mut w, 0, 0, EXITED | 1), -ECHILD);
+    assert_eq!(w.m.kin_entries(), 0);
+    check(&w);
+}
+
 #[test]
 fn a_wait_is_interrupted_or_forgotten() {
     let mut w = World::new();
