@@ -1,4 +1,4 @@
-/* Texts of /proc about a process and its open files: thread-self, fdinfo of eventfds and inotify, mnt_id, timerslack_ns, an empty name. */
+/* Texts of /proc about a process and its open files: thread-self, fdinfo of eventfds and inotify, mnt_id, timerslack_ns, an empty name, blocked signals, what is the same for all. */
 // cairn-test: time=30
 #define _GNU_SOURCE
 #include <errno.h>
@@ -172,12 +172,82 @@ static void test_others(void) {
            !strncmp(line_of("/proc/self/status", "nonvoluntary_ctxt_switches"), "nonvoluntary", 12));
 }
 
-int main(void) {
+static volatile int made;
+
+static void *with_a_mask(void *nothing) {
+    // (Whoever makes a thread may block signals meanwhile.)
+    while (!made) usleep(1000);
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR2);
+    sigaddset(&set, 64);
+    pthread_sigmask(SIG_SETMASK, &set, NULL);
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/task/%d/status", (int)syscall(SYS_gettid));
+    printf("a thread's: %s\n", line_of(path, "SigBlk"));
+    snprintf(path, sizeof path, "/proc/self/task/%d/status", getpid());
+    printf("the first one's: %s\n", line_of(path, "SigBlk"));
+    return nothing;
+}
+
+/* Masks: of threads, of a child before it runs a program and behind that, of one that waits for signals with another mask. */
+static void test_masks(void) {
+    printf("none: %s\n", line_of("/proc/self/status", "SigBlk"));
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    sigaddset(&set, SIGKILL);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    printf("own: %s\n", line_of("/proc/self/status", "SigBlk"));
+    pthread_t thread;
+    pthread_create(&thread, NULL, with_a_mask, NULL);
+    made = 1;
+    pthread_join(thread, NULL);
+    fflush(stdout);
+    pid_t child = fork();
+    if (!child) {
+        sigaddset(&set, SIGHUP);
+        sigdelset(&set, SIGUSR1);
+        for (;;) sigsuspend(&set);
+    }
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/status", child);
+    for (int i = 0; i < 2000 && !strstr(line_of(path, "SigBlk"), "0001"); i++) usleep(1000);
+    printf("a child's that waits: %s\n", line_of(path, "SigBlk"));
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    fflush(stdout);
+    if (!(child = fork())) {
+        execl("/proc/self/exe", "proc-texts", "mask", NULL);
+        _exit(1);
+    }
+    waitpid(child, NULL, 0);
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+}
+
+static void test_same(void) {
+    printf("cpuset: %s", text_of("/proc/self/cpuset"));
+    printf("net: %d\n", !strcmp(line_of("/proc/self/net/route", "Iface"), line_of("/proc/net/route", "Iface")));
+    struct stat other, own;
+    printf("execdomains: %s", text_of("/proc/execdomains"));
+    printf("terminals: %s\n", line_of("/proc/tty/drivers", "pty_slave"));
+    printf("mountstats: %s\n", strstr(text_of("/proc/self/mountstats"), " mounted on /proc with fstype proc\n") ? "proc" : "none");
+    printf("its mode: %o\n", stat("/proc/self/mountstats", &own) ? 0 : own.st_mode);
+    printf("another's: %d\n", stat("/proc/1/mountstats", &other) ? -1 : (int)other.st_uid);
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1 && !strcmp(argv[1], "mask")) {
+        printf("a program's: %s\n", line_of("/proc/self/status", "SigBlk"));
+        end(0);
+    }
     setvbuf(stdout, NULL, _IOLBF, 0);
     test_thread();
     test_events();
     test_notices();
     test_mounts();
     test_others();
+    test_masks();
+    test_same();
     end(0);
 }

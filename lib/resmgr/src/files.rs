@@ -4,7 +4,7 @@ use crate::context::{inline_len, Context, Failure};
 use crate::dirent::Dirents;
 use crate::frames::{changed, changes, tell};
 use crate::handle::{Entry, Handle, Handles, LOST};
-use crate::lock::{end_of, Owner, Record, Refused};
+use crate::lock::{self, end_of, Listing, Owner, Place, Record, Refused, Taker};
 use crate::manager::{have_room, Core, RECORDS};
 use crate::notice::what;
 use crate::permission;
@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use cairn_abi::Token;
 use cairn_idl::capability::{of_file, ATTRIBUTE};
 use cairn_idl::errno::*;
-use cairn_idl::fs::{self, kind, o, poll, s, POSITION};
+use cairn_idl::fs::{self, kind, o, poll, s, LockKind, Locked, LOCK_KINDS, POSITION};
 use cairn_idl::label;
 use cairn_idl::mounts::mount;
 use cairn_rt::channel::Reply;
@@ -653,6 +653,74 @@ impl<S: Server> Core<S> {
         }
     }
 
+    /// LOCKS
+    pub fn list_locks<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
+        let [_, own, list, ino, owner, start, ..] = cx.request.words;
+        let node = self.start(server, cx.request.badge, cx.request.sender)?;
+        let device = server.stat(cx, node)?.dev;
+        let only = match own {
+            0 => None,
+            _ => {
+                entry(&mut self.handles, cx.request)?;
+                Some((server.meta(node)?.ino, cx.request.badge))
+            }
+        };
+        let most = LISTED.min(cx.request.in_len / Locked::BYTES);
+        if list > lock::LEASES || most == 0 {
+            return fail(EINVAL);
+        }
+        let mut listing = Listing {
+            found: Vec::new(),
+            most,
+            looked_at: LOOKED_AT,
+            only,
+        };
+        let room = listing.found.try_reserve_exact(most);
+        room.map_err(|_| Failure::Errno(ENOMEM))?;
+        let mut next = Some(Place {
+            list,
+            ino,
+            owner,
+            start,
+        });
+        if let Some(at) = next.filter(|at| at.list != lock::LEASES) {
+            next = Some(self.locks.list(at, &mut listing));
+        }
+        if let Some(at) = next.filter(|at| at.list == lock::LEASES) {
+            next = self.leases.list(at, &mut listing);
+        }
+        have_room(&mut self.records, RECORDS)?;
+        let count = listing.found.len();
+        for (index, one) in listing.found.into_iter().enumerate() {
+            let mut locked = one.locked;
+            locked.pid = match LockKind::from_word((locked.what & LOCK_KINDS).into()) {
+                Some(LockKind::OpenFile) => u32::MAX,
+                Some(LockKind::Process) => self.pid_of(cx, locked.owner as u32).unwrap_or(0),
+                _ => {
+                    let Taker { domain, pid } = one.taker;
+                    self.pid_of(cx, domain).unwrap_or(pid)
+                }
+            };
+            let bytes = locked.to_bytes();
+            self.records[index * Locked::BYTES..][..Locked::BYTES].copy_from_slice(&bytes);
+        }
+        let next = next.unwrap_or(Place {
+            list: u64::MAX,
+            ..Place::default()
+        });
+        let words = [
+            count as u64,
+            device,
+            next.list,
+            next.ino,
+            next.owner,
+            next.start,
+        ];
+        let mut reply = Reply::new(&words);
+        reply.data = &self.records[..count * Locked::BYTES];
+        Ok(reply)
+    }
+
     /// The number of a domain's process, of whose end this server hears from now on.
     fn pid_of(&mut self, cx: &mut Context, domain: u32) -> Option<u32> {
         if let Some(pid) = self.attended.get(&domain) {
@@ -689,8 +757,10 @@ impl<S: Server> Core<S> {
 
     /// A request ends that may have waited for a record lock.
     pub fn forget_lock_wait(&mut self, request: &Received) {
-        if request.words[0] == fs::LOCK {
-            self.locks.forget_wait(lock_owner(request));
+        match request.words[0] {
+            fs::LOCK => self.locks.forget_wait(lock_owner(request)),
+            fs::FLOCK => self.locks.forget_whole_wait(request.sender),
+            _ => {}
         }
     }
 
@@ -704,7 +774,7 @@ impl<S: Server> Core<S> {
     }
 
     pub fn flock<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
-        let operation = cx.request.words[1];
+        let [_, operation, pid, ..] = cx.request.words;
         let badge = cx.request.badge;
         let entry = entry(&mut self.handles, cx.request)?;
         if entry.handle.flags & o::PATH != 0 {
@@ -722,10 +792,13 @@ impl<S: Server> Core<S> {
             kind @ (1 | 2) => {
                 entry.locks = true;
                 let keep = self.handles.keepsake();
-                if self.locks.lock_whole(keep, ino, badge, kind == 2) {
+                let (domain, pid) = (cx.request.sender, pid as u32);
+                let how = (kind == 2, Taker { domain, pid });
+                let waits = operation & 4 == 0;
+                if self.locks.lock_whole(keep, ino, badge, how, waits) {
                     cx.wake(lock_key(ino));
                     Ok(Reply::result(0))
-                } else if operation & 4 != 0 {
+                } else if !waits {
                     fail(EAGAIN)
                 } else {
                     Err(Failure::Wait(lock_key(ino)))
@@ -735,6 +808,10 @@ impl<S: Server> Core<S> {
         }
     }
 }
+
+/// Most locks of one answer of LOCKS, and most that it looks at.
+const LISTED: usize = 100;
+const LOOKED_AT: usize = 400;
 
 /// Badges by which the ends of processes are told, with the domain. (No handle's generation gets there.)
 pub(crate) const ATTENDED: u64 = 1 << 63;

@@ -4,7 +4,7 @@
 //! instructions leaves whole records or none. A successor looks at everything it finds before it uses it; what makes no sense is dropped. Who does not fit is not kept:
 //! its handle answers EIO after a death.
 
-use crate::lock::{Owner, Record as Lock};
+use crate::lock::{Owner, Record as Lock, Taker};
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use cairn_abi::Token;
@@ -31,8 +31,8 @@ const WHOLE: u64 = 3;
 const MOUNT: u64 = 4;
 /// The owner of a record lock is an open file, and not a process.
 const OF_FILE: u64 = 1 << 63;
-/// A lock of a whole file, and its place: inode, badge, exclusive.
-type Whole = (u64, u64, bool, u32);
+/// A lock of a whole file, and its place: inode, badge, whether it is exclusive and who took it.
+type Whole = (u64, u64, (bool, Taker), u32);
 /// Longest path of a mount point.
 const PATH: usize = (WORDS - 3) * 8;
 
@@ -271,8 +271,15 @@ impl Keepsake {
     }
 
     /// A lock of a whole file.
-    pub(crate) fn add_whole(&mut self, ino: u64, badge: u64, exclusive: bool) -> Option<u32> {
-        self.add_lock(WHOLE, [badge, ino, 0, 0, 0, u64::from(exclusive), 0])
+    pub(crate) fn add_whole(
+        &mut self,
+        ino: u64,
+        badge: u64,
+        exclusive: bool,
+        taker: Taker,
+    ) -> Option<u32> {
+        let (domain, pid) = (taker.domain.into(), taker.pid.into());
+        self.add_lock(WHOLE, [badge, ino, domain, pid, 0, exclusive.into(), 0])
     }
 
     fn add_lock(&mut self, kind: u64, words: [u64; 7]) -> Option<u32> {
@@ -293,7 +300,8 @@ impl Keepsake {
             let word = |at: usize| record[at].load(Relaxed);
             let (badge, ino, exclusive) = (word(1), word(2), word(6) != 0);
             if word(0) == WHOLE {
-                whole.push((ino, badge, exclusive, index));
+                let (domain, pid) = (word(3) as u32, word(4) as u32);
+                whole.push((ino, badge, (exclusive, Taker { domain, pid }), index));
                 continue;
             }
             let owner = match word(3) {
@@ -500,15 +508,18 @@ mod tests {
         };
         let gone = keep.add_record(8, &other).unwrap();
         let its = keep.add_record(8, &lock).unwrap();
-        let shared = keep.add_whole(8, open(1).badge, false).unwrap();
-        let whole = keep.add_whole(8, open(1).badge, true).unwrap();
+        let taker = Taker { domain: 3, pid: 4 };
+        let shared = keep
+            .add_whole(8, open(1).badge, false, Taker::default())
+            .unwrap();
+        let whole = keep.add_whole(8, open(1).badge, true, taker).unwrap();
         keep.give(shared);
         keep.give(gone);
         keep.add_record(9, &other);
         let (mut next, ..) = Keepsake::new(memory);
         let (ranges, wholes) = next.locks();
         assert_eq!(ranges, [(8, lock, its)], "of open files only");
-        assert_eq!(wholes, [(8, open(1).badge, true, whole)]);
+        assert_eq!(wholes, [(8, open(1).badge, (true, taker), whole)]);
         for _ in 0..100 {
             let place = keep.add_record(3, &lock).unwrap();
             keep.give(place);

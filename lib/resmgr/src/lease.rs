@@ -7,13 +7,16 @@
 
 use crate::context::{Context, Failure};
 use crate::files::barred;
+use crate::lock::{self, Listed, Listing, Place, Taker};
 use crate::manager::Core;
 use crate::server::{Answer, Server};
 use alloc::collections::{BTreeMap, BTreeSet};
 use cairn_abi::{Id, Token};
 use cairn_idl::errno::*;
 use cairn_idl::event::{self, told, LEASE_SECONDS, LEASE_TIME};
-use cairn_idl::fs::{o, poll, s, OPEN};
+use cairn_idl::fs::{
+    o, poll, s, LockKind, Locked, LEASE_GOES, LEASE_SHRINKS, LOCK_WRITES, OPEN, OPEN_FILES,
+};
 use cairn_idl::label;
 use cairn_rt::channel::Reply;
 
@@ -135,6 +138,50 @@ impl Leases {
         if let Asked::By(end) = asked {
             self.ends.remove(&(end, ino, badge));
         }
+    }
+
+    /// From a place on; where to go on.
+    pub fn list(&self, from: Place, listing: &mut Listing) -> Option<Place> {
+        let (first, last) = match listing.only {
+            Some((ino, _)) => (from.ino.max(ino), ino),
+            None => (from.ino, u64::MAX),
+        };
+        let files = (first <= last).then(|| self.files.range(first..=last));
+        for (&ino, file) in files.into_iter().flatten() {
+            let first = if ino == from.ino { from.owner } else { 0 };
+            for (&badge, lease) in file.leases.range(first..) {
+                if listing.is_full() {
+                    return Some(Place {
+                        list: lock::LEASES,
+                        ino,
+                        owner: badge,
+                        start: 0,
+                    });
+                }
+                if listing.only.is_some_and(|only| only != (ino, badge)) {
+                    continue;
+                }
+                let bits = [
+                    (lease.write, LOCK_WRITES),
+                    (lease.unlock != Asked::No, LEASE_GOES),
+                    (lease.downgrade != Asked::No, LEASE_SHRINKS),
+                ];
+                let bits = bits.iter().filter(|bit| bit.0).map(|bit| bit.1);
+                let locked = Locked {
+                    inode: ino,
+                    end: u64::MAX,
+                    owner: OPEN_FILES | badge,
+                    what: bits.fold(LockKind::Lease.word() as u32, |all, bit| all | bit),
+                    ..Locked::default()
+                };
+                let taker = Taker {
+                    domain: lease.watcher,
+                    pid: 0,
+                };
+                listing.found.push(Listed { locked, taker });
+            }
+        }
+        None
     }
 
     /// A lease becomes a read lease.

@@ -11,6 +11,7 @@ use crate::keep::Keepsake;
 use crate::spans::{Nodes, Span, Spans};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
+use cairn_idl::fs::{LockKind, Locked, LOCK_WAITS, LOCK_WRITES, OPEN_FILES};
 
 /// Most record locks of one user here.
 pub const EACH: u32 = 8192;
@@ -33,6 +34,24 @@ pub enum Owner {
     File(u64),
 }
 
+impl Owner {
+    /// In the order of owners.
+    fn word(self) -> u64 {
+        match self {
+            Owner::Process(domain) => u64::from(domain),
+            Owner::File(badge) => OPEN_FILES | badge,
+        }
+    }
+
+    fn from_word(word: u64) -> Owner {
+        match word {
+            OPEN_FILES.. => Owner::File(word & !OPEN_FILES),
+            // (No domain's number has more bits.)
+            _ => Owner::Process(word as u32),
+        }
+    }
+}
+
 /// A locked range: `start..end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
@@ -53,6 +72,76 @@ struct Held {
     kept: Option<u32>,
 }
 
+/// Who takes a lock of a whole file: the domain, and the number that it says it has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Taker {
+    pub domain: u32,
+    pub pid: u32,
+}
+
+/// A lock of a whole file, and its place in the keepsake.
+#[derive(Clone, Copy)]
+struct Whole {
+    exclusive: bool,
+    taker: Taker,
+    kept: Option<u32>,
+}
+
+/// A request that waits: for what, and the first lock in its way.
+#[derive(Clone, Copy)]
+struct Wait {
+    ino: u64,
+    wish: Record,
+    taker: Taker,
+    before: Owner,
+    before_start: u64,
+}
+
+/// Where a list of locks goes on ([`Locks::list`]): in which of the lists, at which file, owner and start. (For requests that wait the first is whether it is
+/// for a whole file.) Each place is greater than the one before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    pub list: u64,
+    pub ino: u64,
+    pub owner: u64,
+    pub start: u64,
+}
+
+/// The lists: record locks, locks of whole files, requests that wait, and (not here) leases.
+const RECORDS: u64 = 0;
+const WHOLES: u64 = 1;
+const WAITS: u64 = 2;
+pub const LEASES: u64 = 3;
+
+/// What a list of locks gives: at most so many, of so many that are looked at.
+pub struct Listing {
+    pub found: Vec<Listed>,
+    /// As many as there is memory for.
+    pub most: usize,
+    pub looked_at: usize,
+    /// Only those through this handle of this file.
+    pub only: Option<(u64, u64)>,
+}
+
+/// A lock, and who took it: of a record lock its owner knows.
+pub struct Listed {
+    pub locked: Locked,
+    pub taker: Taker,
+}
+
+impl Listing {
+    /// No more is looked at.
+    pub fn is_full(&mut self) -> bool {
+        let full = self.looked_at == 0 || self.found.len() >= self.most;
+        self.looked_at = self.looked_at.saturating_sub(1);
+        full
+    }
+
+    fn wants(&self, ino: u64, badge: u64) -> bool {
+        self.only.is_none_or(|only| only == (ino, badge))
+    }
+}
+
 #[derive(Default)]
 struct OfFile {
     /// By owner and start.
@@ -61,8 +150,8 @@ struct OfFile {
     exclusive: Spans,
     /// How many records of an owner were taken through a handle.
     handles: BTreeMap<(u64, Owner), u32>,
-    /// Holders of flock by badge: exclusive, and the place in the keepsake. An exclusive one is alone.
-    whole: BTreeMap<u64, (bool, Option<u32>)>,
+    /// Holders of flock by badge. An exclusive one is alone.
+    whole: BTreeMap<u64, Whole>,
 }
 
 impl OfFile {
@@ -143,8 +232,8 @@ pub struct Locks {
     /// The files in which a process has locks.
     processes: BTreeMap<u32, BTreeSet<u64>>,
     gone: BTreeSet<Gone>,
-    /// Processes that wait, and for whom.
-    waits: BTreeMap<Owner, Owner>,
+    /// Who waits, and for whom. (Of a process or open file one request, and for a whole file one of each domain.)
+    waits: BTreeMap<(bool, Owner), Wait>,
     /// How many record locks each user has.
     users: BTreeMap<u32, u32>,
 }
@@ -241,7 +330,14 @@ impl Locks {
                 if self.closes_circle(wish.owner, held.owner) {
                     return Err(Refused::Deadlock);
                 }
-                self.waits.insert(wish.owner, held.owner);
+                let wait = Wait {
+                    ino,
+                    wish,
+                    taker: Taker::default(),
+                    before: held.owner,
+                    before_start: held.start,
+                };
+                self.waits.insert((false, wish.owner), wait);
             }
             return Err(Refused::Held(held.owner));
         }
@@ -370,46 +466,77 @@ impl Locks {
         keep: &mut Keepsake,
         ino: u64,
         badge: u64,
-        exclusive: bool,
+        (exclusive, taker): (bool, Taker),
         kept: u32,
     ) {
         let file = self.files.entry(ino).or_default();
-        let others = file.whole.values().any(|&(theirs, _)| theirs || exclusive);
-        match others || file.whole.contains_key(&badge) {
-            true => keep.give(kept),
-            false => drop(file.whole.insert(badge, (exclusive, Some(kept)))),
+        let others = file.whole.values().any(|held| held.exclusive || exclusive);
+        if others || file.whole.contains_key(&badge) {
+            return keep.give(kept);
         }
+        let kept = Some(kept);
+        let whole = Whole {
+            exclusive,
+            taker,
+            kept,
+        };
+        file.whole.insert(badge, whole);
     }
 
-    /// flock: a handle's lock is replaced. `false`: somebody else holds it.
+    /// flock: a handle's lock is replaced. `false`: somebody else holds it, and with `wait` it is noted who waits.
     pub fn lock_whole(
         &mut self,
         keep: &mut Keepsake,
         ino: u64,
         badge: u64,
-        exclusive: bool,
+        (exclusive, taker): (bool, Taker),
+        wait: bool,
     ) -> bool {
+        self.forget_whole_wait(taker.domain);
         let file = self.files.entry(ino).or_default();
-        let own = file.whole.contains_key(&badge) as usize;
+        let mut others = file.whole.iter().filter(|(other, _)| **other != badge);
         // If there is an exclusive one there is no other.
-        let others = file.whole.len() - own;
-        let theirs = file.whole.first_key_value().is_some_and(|(_, held)| held.0);
-        let free = others == 0 || !exclusive && !theirs;
-        if free {
-            let kept = keep.add_whole(ino, badge, exclusive);
-            if let Some((_, Some(old))) = file.whole.insert(badge, (exclusive, kept)) {
-                keep.give(old);
+        let first = others.next().filter(|other| exclusive || other.1.exclusive);
+        if let Some((&other, _)) = first {
+            if wait {
+                let wish = Record {
+                    owner: Owner::File(badge),
+                    badge,
+                    user: 0,
+                    start: 0,
+                    end: u64::MAX,
+                    exclusive,
+                };
+                let wait = Wait {
+                    ino,
+                    wish,
+                    taker,
+                    before: Owner::File(other),
+                    before_start: 0,
+                };
+                let waiter = (true, Owner::Process(taker.domain));
+                self.waits.insert(waiter, wait);
             }
+            return false;
         }
-        free
+        let kept = keep.add_whole(ino, badge, exclusive, taker);
+        let whole = Whole {
+            exclusive,
+            taker,
+            kept,
+        };
+        if let Some(Some(old)) = file.whole.insert(badge, whole).map(|old| old.kept) {
+            keep.give(old);
+        }
+        true
     }
 
     pub fn unlock_whole(&mut self, keep: &mut Keepsake, ino: u64, badge: u64) -> bool {
         let file = self.files.get_mut(&ino);
-        let Some((_, kept)) = file.and_then(|file| file.whole.remove(&badge)) else {
+        let Some(held) = file.and_then(|file| file.whole.remove(&badge)) else {
             return false;
         };
-        if let Some(kept) = kept {
+        if let Some(kept) = held.kept {
             keep.give(kept);
         }
         self.tidy(ino);
@@ -445,6 +572,7 @@ impl Locks {
     pub fn end(&mut self, keep: &mut Keepsake, domain: u32) -> BTreeSet<u64> {
         let owner = Owner::Process(domain);
         self.forget_wait(owner);
+        self.forget_whole_wait(domain);
         let (mut files, mut most) = (BTreeSet::new(), AT_ONCE);
         let gone = Gone::Process(domain);
         while let Some(&ino) = self.processes.get(&domain).and_then(BTreeSet::first) {
@@ -523,7 +651,14 @@ impl Locks {
 
     /// The owner waits no longer.
     pub fn forget_wait(&mut self, owner: Owner) {
-        self.waits.remove(&owner);
+        self.waits.remove(&(false, owner));
+    }
+
+    /// The domain waits for no whole file any longer.
+    pub fn forget_whole_wait(&mut self, domain: u32) {
+        if !self.waits.is_empty() {
+            self.waits.remove(&(true, Owner::Process(domain)));
+        }
     }
 
     fn closes_circle(&self, waiter: Owner, holder: Owner) -> bool {
@@ -532,12 +667,168 @@ impl Locks {
             if at == waiter {
                 return true;
             }
-            match self.waits.get(&at) {
-                Some(&next) => at = next,
+            match self.waits.get(&(false, at)) {
+                Some(wait) => at = wait.before,
                 None => return false,
             }
         }
         false
+    }
+
+    /// The locks from a place on, and who waits; where to go on, which is behind the last list here if that was all.
+    pub fn list(&self, from: Place, listing: &mut Listing) -> Place {
+        let mut at = from;
+        if at.list == RECORDS {
+            match self.list_records(at, listing) {
+                Some(next) => return next,
+                None => {
+                    at = Place {
+                        list: WHOLES,
+                        ..Place::default()
+                    }
+                }
+            }
+        }
+        if at.list == WHOLES {
+            match self.list_wholes(at, listing) {
+                Some(next) => return next,
+                None => {
+                    at = Place {
+                        list: WAITS,
+                        ..Place::default()
+                    }
+                }
+            }
+        }
+        match self.list_waits(at, listing) {
+            Some(next) => next,
+            None => Place {
+                list: LEASES,
+                ..Place::default()
+            },
+        }
+    }
+
+    /// The files from one on that a listing is about.
+    fn files_from(
+        &self,
+        first: u64,
+        only: Option<(u64, u64)>,
+    ) -> impl Iterator<Item = (u64, &OfFile)> {
+        let (first, last) = match only {
+            Some((ino, _)) => (first.max(ino), ino),
+            None => (first, u64::MAX),
+        };
+        let some = first <= last;
+        let files = some.then(|| self.files.range(first..=last));
+        files.into_iter().flatten().map(|(&ino, file)| (ino, file))
+    }
+
+    fn list_records(&self, from: Place, listing: &mut Listing) -> Option<Place> {
+        for (ino, file) in self.files_from(from.ino, listing.only) {
+            let first = match ino == from.ino {
+                true => (Owner::from_word(from.owner), from.start),
+                false => (Owner::Process(0), 0),
+            };
+            if listing.is_full() {
+                return Some(Place {
+                    list: RECORDS,
+                    ino,
+                    owner: first.0.word(),
+                    start: first.1,
+                });
+            }
+            for (&(owner, start), held) in file.records.range(first..) {
+                let full = listing.is_full();
+                if full {
+                    return Some(Place {
+                        list: RECORDS,
+                        ino,
+                        owner: owner.word(),
+                        start,
+                    });
+                }
+                if listing.wants(ino, held.record.badge) && self.going(ino, &held.record).is_none()
+                {
+                    let locked = told(ino, &held.record, kind_of(owner));
+                    listing.found.push(Listed {
+                        locked,
+                        taker: Taker::default(),
+                    });
+                }
+            }
+        }
+        None
+    }
+
+    fn list_wholes(&self, from: Place, listing: &mut Listing) -> Option<Place> {
+        for (ino, file) in self.files_from(from.ino, listing.only) {
+            let first = if ino == from.ino { from.owner } else { 0 };
+            if listing.is_full() {
+                return Some(Place {
+                    list: WHOLES,
+                    ino,
+                    owner: first,
+                    start: 0,
+                });
+            }
+            for (&badge, held) in file.whole.range(first..) {
+                if listing.is_full() {
+                    return Some(Place {
+                        list: WHOLES,
+                        ino,
+                        owner: badge,
+                        start: 0,
+                    });
+                }
+                if listing.wants(ino, badge) {
+                    let record = Record {
+                        owner: Owner::File(badge),
+                        badge,
+                        user: 0,
+                        start: 0,
+                        end: u64::MAX,
+                        exclusive: held.exclusive,
+                    };
+                    let locked = told(ino, &record, LockKind::Whole);
+                    listing.found.push(Listed {
+                        locked,
+                        taker: held.taker,
+                    });
+                }
+            }
+        }
+        None
+    }
+
+    fn list_waits(&self, from: Place, listing: &mut Listing) -> Option<Place> {
+        if listing.only.is_some() {
+            return None;
+        }
+        let first = (from.ino != 0, Owner::from_word(from.owner));
+        for (&(whole, owner), wait) in self.waits.range(first..) {
+            if listing.is_full() {
+                return Some(Place {
+                    list: WAITS,
+                    ino: whole.into(),
+                    owner: owner.word(),
+                    start: 0,
+                });
+            }
+            let kind = match whole {
+                true => LockKind::Whole,
+                false => kind_of(owner),
+            };
+            let mut locked = told(wait.ino, &wait.wish, kind);
+            locked.what |= LOCK_WAITS;
+            locked.before = wait.before.word();
+            locked.before_start = wait.before_start;
+            listing.found.push(Listed {
+                locked,
+                taker: wait.taker,
+            });
+        }
+        None
     }
 
     fn tidy(&mut self, ino: u64) {
@@ -547,9 +838,128 @@ impl Locks {
     }
 }
 
+fn kind_of(owner: Owner) -> LockKind {
+    match owner {
+        Owner::Process(_) => LockKind::Process,
+        Owner::File(_) => LockKind::OpenFile,
+    }
+}
+
+fn told(ino: u64, record: &Record, kind: LockKind) -> Locked {
+    let writes = if record.exclusive { LOCK_WRITES } else { 0 };
+    Locked {
+        inode: ino,
+        start: record.start,
+        end: record.end,
+        owner: record.owner.word(),
+        what: kind.word() as u32 | writes,
+        ..Locked::default()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// All that is listed, so many at a time: file, owner, start, kind and bits; and how often it was asked.
+    fn listed(
+        locks: &Locks,
+        most: usize,
+        only: Option<(u64, u64)>,
+    ) -> (Vec<(u64, u64, u64, u32)>, usize) {
+        let (mut at, mut all, mut asked) = (Place::default(), Vec::new(), 0);
+        while at.list != LEASES {
+            let mut listing = Listing {
+                found: Vec::new(),
+                most,
+                looked_at: 4 * most,
+                only,
+            };
+            at = locks.list(at, &mut listing);
+            assert!(listing.found.len() <= most);
+            let told = listing.found.iter().map(|l| l.locked);
+            all.extend(told.map(|l| (l.inode, l.owner, l.start, l.what)));
+            asked += 1;
+            assert!(asked < 100_000);
+        }
+        (all, asked)
+    }
+
+    #[test]
+    fn locks_are_listed_in_pieces_with_those_that_wait() {
+        let (mut locks, keep) = (Locks::default(), &mut Keepsake::default());
+        locks.set(keep, 1, record(7, 0, 10, true), false).unwrap();
+        let open_file = Record {
+            owner: Owner::File(9),
+            badge: 9,
+            ..record(0, 20, 30, false)
+        };
+        locks.set(keep, 1, open_file, false).unwrap();
+        let taker = |domain| Taker {
+            domain,
+            pid: domain + 1,
+        };
+        assert!(locks.lock_whole(keep, 2, 5, (false, taker(7)), true));
+        assert!(locks.lock_whole(keep, 2, 6, (false, taker(8)), true));
+        assert!(!locks.lock_whole(keep, 2, 5, (true, taker(7)), true));
+        let held = Err(Refused::Held(Owner::Process(7)));
+        assert_eq!(locks.set(keep, 1, record(8, 5, 25, true), true), held);
+        let kinds = [LockKind::Process, LockKind::OpenFile, LockKind::Whole];
+        let [process, open, whole] = kinds.map(|kind| kind.word() as u32);
+        let all = [
+            (1, 7, 0, process | LOCK_WRITES),
+            (1, OPEN_FILES | 9, 20, open),
+            (2, OPEN_FILES | 5, 0, whole),
+            (2, OPEN_FILES | 6, 0, whole),
+            (1, 8, 5, process | LOCK_WRITES | LOCK_WAITS),
+            (2, OPEN_FILES | 5, 0, whole | LOCK_WRITES | LOCK_WAITS),
+        ];
+        for most in 1..8 {
+            assert_eq!(listed(&locks, most, None).0, all);
+        }
+        // Of one handle: what was taken through it.
+        assert_eq!(listed(&locks, 3, Some((1, 9))).0, all[1..2]);
+        assert_eq!(listed(&locks, 3, Some((2, 6))).0, all[3..4]);
+        assert_eq!(listed(&locks, 3, Some((3, 6))).0, []);
+        // Nobody waits any more; what is going is not there.
+        locks.forget_whole_wait(7);
+        locks.forget_wait(Owner::Process(8));
+        assert_eq!(listed(&locks, 3, None).0, all[..4]);
+        for place in 0..100 {
+            locks
+                .set(keep, 3, record(7, 2 * place, 2 * place + 1, true), false)
+                .unwrap();
+        }
+        locks.end(keep, 7);
+        assert!(locks.are_going());
+        assert_eq!(listed(&locks, 3, None).0, all[1..4]);
+        while locks.are_going() {
+            locks.go_on(keep);
+        }
+        for badge in [5, 6] {
+            locks.close(keep, 2, badge);
+        }
+        locks.close(keep, 1, 9);
+        assert!(locks.is_empty());
+    }
+
+    /// However many there are, a request looks at so many.
+    #[test]
+    fn ten_thousand_locks_are_listed_in_pieces() {
+        let (mut locks, keep) = (Locks::default(), &mut Keepsake::default());
+        for at in 0..10_000 {
+            let its = Record {
+                user: 0,
+                ..record(7, at * 2, at * 2 + 1, true)
+            };
+            locks.set(keep, at % 3, its, false).unwrap();
+        }
+        let (all, asked) = listed(&locks, 100, None);
+        assert_eq!((all.len(), asked), (10_000, 101));
+        // Of another handle there is nothing, and that is found in pieces as well.
+        let (none, asked) = listed(&locks, 100, Some((1, 3)));
+        assert!(none.is_empty() && asked > 5, "{asked}");
+    }
 
     fn record(pid: u32, start: u64, end: u64, exclusive: bool) -> Record {
         Record {
@@ -621,11 +1031,11 @@ mod tests {
     #[test]
     fn closing_a_handle_drops_its_locks() {
         let (mut locks, keep) = (Locks::default(), &mut Keepsake::default());
-        assert!(locks.lock_whole(keep, 1, 100, false));
-        assert!(locks.lock_whole(keep, 1, 101, false));
-        assert!(!locks.lock_whole(keep, 1, 100, true));
+        assert!(locks.lock_whole(keep, 1, 100, (false, Taker::default()), false));
+        assert!(locks.lock_whole(keep, 1, 101, (false, Taker::default()), false));
+        assert!(!locks.lock_whole(keep, 1, 100, (true, Taker::default()), false));
         assert!(locks.close(keep, 1, 101));
-        assert!(locks.lock_whole(keep, 1, 100, true));
+        assert!(locks.lock_whole(keep, 1, 100, (true, Taker::default()), false));
         assert!(locks.close(keep, 1, 100));
         assert!(locks.files.is_empty());
     }

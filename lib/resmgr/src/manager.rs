@@ -153,8 +153,8 @@ impl<S: Server> Manager<S> {
         for (ino, lock, kept) in ranges {
             core.locks.restore(keep, ino, lock, kept);
         }
-        for (ino, badge, exclusive, kept) in whole {
-            core.locks.restore_whole(keep, ino, badge, exclusive, kept);
+        for (ino, badge, how, kept) in whole {
+            core.locks.restore_whole(keep, ino, badge, how, kept);
         }
         for (identity, path) in mounts {
             match server.recover(identity) {
@@ -384,6 +384,7 @@ impl<S: Server> Core<S> {
             fs::LOCK => self.lock(server, cx),
             fs::FLOCK => self.flock(server, cx),
             fs::LEASE => self.lease(server, cx),
+            fs::LOCKS => self.list_locks(server, cx),
             fs::MOUNT_POINT => self.mount_point(server, cx),
             fs::BIND => self.bind(server, cx),
             fs::BOUND => self.bound(cx),

@@ -11,6 +11,7 @@ use crate::table::Slot;
 use alloc::vec::Vec;
 use cairn_abi::layout::RESERVED_SLOTS;
 use cairn_abi::service::thread;
+use cairn_abi::Id;
 use cairn_idl::errno::{EBADF, ENOMEM, EPERM, ESRCH};
 use cairn_idl::proc::*;
 use cairn_rt::{Portal, Received};
@@ -101,7 +102,7 @@ impl<S: System> Manager<S> {
         Ok(Outcome::words(&[count, next]))
     }
 
-    /// KEPT_OF
+    /// KEPT_OF. (What a thread does not tell, as it is not known where, is 0.)
     pub(crate) fn kept_of(&mut self, pid: u64, tid: u64) -> Result<Outcome, Errno> {
         let of = self.numbers.process(pid).ok_or(ESRCH)?;
         let process = &self.processes[of];
@@ -114,12 +115,13 @@ impl<S: System> Manager<S> {
         let info = self.system.control(domain, thread, thread::INFO, [0; 3]);
         let cores = info.map_or(0, |words| words[AFFINITY]);
         let umask = self.listed(of)?.umask;
-        Ok(Outcome::words(&[0, umask.into(), cores]))
+        let blocked = self.blocked(of, thread).unwrap_or(0);
+        Ok(Outcome::words(&[0, umask.into(), cores, blocked]))
     }
 
-    fn listed(&mut self, of: Slot) -> Result<Listed, Errno> {
-        let process = &self.processes[of];
-        let (domain, thread) = (process.domain, process.threads.first().ok_or(ESRCH)?.id);
+    /// Where a thread's personality has what is its own.
+    fn area(&mut self, of: Slot, thread: Id) -> Result<u64, Errno> {
+        let domain = self.processes[of].domain;
         let registers = match self.system.registers(domain, thread) {
             Some(registers) => Some(registers),
             None => {
@@ -130,7 +132,22 @@ impl<S: System> Manager<S> {
                 registers
             }
         };
-        let area = registers.ok_or(EBADF)?.gs_base;
+        Ok(registers.ok_or(EBADF)?.gs_base)
+    }
+
+    /// The signals that a thread blocks.
+    fn blocked(&mut self, of: Slot, thread: Id) -> Result<u64, Errno> {
+        let at = self.area(of, thread)?.checked_add(THREAD_MASK);
+        let domain = self.processes[of].domain.id;
+        let bytes = self.bytes_of(domain, at.ok_or(EBADF)?).ok_or(EBADF)?;
+        let mask = self.bytes_of(domain, u64::from_le_bytes(bytes));
+        Ok(u64::from_le_bytes(mask.ok_or(EBADF)?))
+    }
+
+    fn listed(&mut self, of: Slot) -> Result<Listed, Errno> {
+        let process = &self.processes[of];
+        let (domain, thread) = (process.domain, process.threads.first().ok_or(ESRCH)?.id);
+        let area = self.area(of, thread)?;
         let at = area.checked_add(THREAD_FILES).ok_or(EBADF)?;
         let bytes: [u8; 8] = self.bytes_of(domain.id, at).ok_or(EBADF)?;
         let head: [u8; 24] = self

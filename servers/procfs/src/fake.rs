@@ -1,6 +1,6 @@
 //! A small system of the imagination: `init` (1), a shell (10) of user 1000, a job of its (20) that is a zombie, and one (30, not listed) that is not dumpable.
 
-use crate::system::{Load, Memories, Memory, Mount, Processor, System};
+use crate::system::{Kept, Load, Memories, Memory, Mount, Processor, System};
 use cairn_abi::machine::Counters;
 use cairn_idl::capability::ALL;
 use cairn_idl::errno::{EACCES, EFAULT};
@@ -280,8 +280,12 @@ impl System for Fake {
         Ok(())
     }
 
-    fn kept(&mut self, pid: u32, _: u32) -> Option<(u32, u64)> {
-        (pid == 10).then_some((0o27, 0b1101))
+    fn kept(&mut self, pid: u32, _: u32) -> Option<Kept> {
+        (pid == 10).then_some(Kept {
+            umask: 0o27,
+            cores: 0b1101,
+            blocked: 0x11_0000_0002,
+        })
     }
 
     fn set_core_filter(&mut self, _: u32, pid: u32, filter: u32) -> Result<(), i64> {

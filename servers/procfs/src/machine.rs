@@ -20,6 +20,14 @@ pub const VERSION: &str = "Linux version 6.1.0-cairn (cairn) (rustc) #1 SMP Cair
 
 pub const DEVICES: &str = "Character devices:\n  1 mem\n  4 ttyS\n  5 /dev/tty\n  5 /dev/console\n  5 /dev/ptmx\n136 pts\n\nBlock devices:\n";
 
+pub const TERMINALS: &str = "\
+/dev/tty             /dev/tty        5       0 system:/dev/tty
+/dev/console         /dev/console    5       1 system:console
+/dev/ptmx            /dev/ptmx       5       2 system
+serial               /dev/ttyS       4 64-95 serial
+pty_slave            /dev/pts      136 0-1048575 pty:slave
+";
+
 const SECOND: u64 = 1_000_000_000;
 
 pub fn boot_line<S: System>(system: &mut S, _: Who, out: &mut String) -> Option<()> {
@@ -130,6 +138,14 @@ pub fn mounts<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<(
             "{source} {path} {kind} {}{} 0 0",
             mount.options, mount.own
         );
+    }
+    Some(())
+}
+
+pub fn mountstats<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<()> {
+    for mount in mounted(system, who.pid) {
+        let (source, path, kind) = (mount.source, mount.path, mount.kind);
+        let _ = writeln!(out, "device {source} mounted on {path} with fstype {kind}");
     }
     Some(())
 }

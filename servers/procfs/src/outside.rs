@@ -1,6 +1,6 @@
 //! The process manager and the memory manager as the source of the texts.
 
-use crate::system::{Load, Memories, Memory, Mount, Processor, System};
+use crate::system::{Kept, Load, Memories, Memory, Mount, Processor, System};
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -286,9 +286,13 @@ impl System for Outside {
         }
     }
 
-    fn kept(&mut self, pid: u32, tid: u32) -> Option<(u32, u64)> {
+    fn kept(&mut self, pid: u32, tid: u32) -> Option<Kept> {
         let kept = self.proc().kept_of(pid.into(), tid.into()).ok()?;
-        Some((kept.umask as u32, kept.cores))
+        Some(Kept {
+            umask: kept.umask as u32,
+            cores: kept.cores,
+            blocked: kept.blocked,
+        })
     }
 
     fn set_core_filter(&mut self, domain: u32, pid: u32, filter: u32) -> Result<(), i64> {

@@ -1,6 +1,6 @@
 //! Texts about processes, in the formats of proc(5).
 
-use crate::system::System;
+use crate::system::{Kept, System};
 use crate::table::Who;
 use alloc::format;
 use alloc::string::String;
@@ -135,7 +135,9 @@ pub fn status<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<(
     let tid = system.number_for(who.reader, who.tid);
     let name = name(&it);
     let kept = system.kept(who.pid, who.tid);
-    let umask = kept.map_or(String::new(), |(mask, _)| format!("Umask:\t{mask:04o}\n"));
+    let umask = kept.map_or(String::new(), |kept| {
+        format!("Umask:\t{:04o}\n", kept.umask)
+    });
     let _ = write!(
         out,
         "Name:\t{}\n{umask}State:\t{state}\nTgid:\t{}\nNgid:\t0\nPid:\t{}\nPPid:\t{}\nTracerPid:\t{}\n\
@@ -172,13 +174,13 @@ pub fn status<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<(
     }
     let _ = write!(
         out,
-        "Threads:\t{}\nSigQ:\t0/7823\nSigPnd:\t0000000000000000\nShdPnd:\t{:016x}\nSigBlk:\t0000000000000000\n\
+        "Threads:\t{}\nSigQ:\t0/7823\nSigPnd:\t0000000000000000\nShdPnd:\t{:016x}\nSigBlk:\t{:016x}\n\
          SigIgn:\t{:016x}\nSigCgt:\t{:016x}\nCapInh:\t{:016x}\nCapPrm:\t{:016x}\n\
          CapEff:\t{:016x}\nCapBnd:\t{:016x}\nCapAmb:\t{:016x}\nNoNewPrivs:\t{}\nSeccomp:\t{}\nSeccomp_filters:\t{}\n",
-        it.threads, it.pending, it.ignored, it.caught, c.inheritable, c.permitted, c.effective, c.bounding, c.ambient,
+        it.threads, it.pending, kept.map_or(0, |kept| kept.blocked), it.ignored, it.caught, c.inheritable, c.permitted, c.effective, c.bounding, c.ambient,
         it.no_new_privileges, it.filter_mode, it.filters,
     );
-    if let Some((_, cores)) = kept {
+    if let Some(Kept { cores, .. }) = kept {
         let list = numbers(cores);
         let _ = write!(
             out,

@@ -341,6 +341,7 @@ impl<S: System> Procfs<S> {
             What::Dir(_)
             | What::Link(_)
             | What::Elsewhere(_)
+            | What::Gathered(_)
             | What::Space(_)
             | What::Map(_)
             | What::Cwd => Err(Failure::Errno(EINVAL)),
@@ -453,6 +454,8 @@ impl<S: System> Server for Procfs<S> {
         Ok(match dir {
             Dir::Root | Dir::Process => Node::Dir(Dir::Root, Who::default()),
             Dir::Task => Node::Dir(Dir::Tasks, process),
+            // The one folder is at two places.
+            Dir::Net if process.pid != 0 => Node::Dir(Dir::Process, process),
             _ => {
                 let is = |row: &&Row<S>| matches!(row.what, What::Dir(it) if it == dir);
                 let above = self.rows.iter().find(is).map_or(Dir::Root, |row| row.dir);
@@ -619,6 +622,11 @@ impl<S: System> Server for Procfs<S> {
         if let Node::File(Dir::Fdinfo, who, number) = node {
             let text = self.file_link(cx, who, &format!("fdinfo/{number}"));
             return Err(cx.redirect(text.as_bytes()));
+        }
+        if let Node::Row(index, who) = node {
+            if let What::Gathered(name) = self.rows[index].what {
+                return Err(cx.redirect(format!("\0{}/{name}", who.pid).as_bytes()));
+            }
         }
         self.check_guard(node, cx.request.sender)?;
         // There is nothing to be read of it, whoever asks.

@@ -135,6 +135,21 @@ fn status_and_the_like_tell_the_same() {
     let maps = text(&mut bench, "10/maps");
     assert_eq!(maps.lines().nth(1).and_then(|it| it.find('[')), Some(73));
     let status = text(&mut bench, "10/status");
+    assert!(status.contains("\nSigBlk:\t0000001100000002\n"), "{status}");
+    assert!(text(&mut bench, "1/status").contains("\nSigBlk:\t0000000000000000\n"));
+    assert_eq!(text(&mut bench, "10/net/../cpuset"), "/\n");
+    assert_eq!(
+        text(&mut bench, "10/net/route"),
+        text(&mut bench, "net/../net/route")
+    );
+    let mounts = text(&mut bench, "10/mounts");
+    let first = mounts.lines().next().and_then(|line| {
+        let mut words = line.split(' ');
+        Some([words.next()?, words.next()?, words.next()?])
+    });
+    let [source, path, kind] = first.unwrap();
+    let begins = format!("device {source} mounted on {path} with fstype {kind}\n");
+    assert!(text(&mut bench, "10/mountstats").starts_with(&begins));
     assert!(status.contains("\nUmask:\t0027\nState:"), "{status}");
     assert!(status.contains("\nCpus_allowed:\td\nCpus_allowed_list:\t0,2-3\n"));
     assert!(!text(&mut bench, "1/status").contains("Umask"));
@@ -448,7 +463,7 @@ fn every_file_can_be_read_and_every_directory_listed() {
                 .unwrap();
             let place = match &below[..] {
                 "partitions" | "diskstats" => Some(format!("sys:{below}")),
-                "net/filter" => Some("filter:filter".into()),
+                below if below.ends_with("net/filter") => Some("filter:filter".into()),
                 "sys/net/ipv4/ip_forward" => Some("net:ip_forward".into()),
                 "sys/net/ipv6/conf/all/forwarding" => Some("net:forwarding".into()),
                 _ => None,
@@ -463,7 +478,7 @@ fn every_file_can_be_read_and_every_directory_listed() {
             let mode = u32::from_le_bytes(answer.data[24..28].try_into().unwrap());
             match mode & s::IFMT {
                 s::IFDIR => queue.push(below),
-                s::IFREG if below.contains("/fdinfo/") => led.push(below),
+                s::IFREG if below.contains("/fdinfo/") || below == "locks" => led.push(below),
                 s::IFREG if below.ends_with("/drop_caches") => assert_eq!(mode & 0o777, 0o200),
                 s::IFREG => {
                     read(&mut bench, &below);
@@ -481,7 +496,7 @@ fn every_file_can_be_read_and_every_directory_listed() {
         let answer = bench.call(0, &[fs::OPEN, 0, 0], name.as_bytes(), 4096);
         let answer = answer.unwrap();
         assert_eq!(answer.result(), -REDIRECT, "{name}");
-        let (pid, which) = name.split_once('/').unwrap();
+        let (pid, which) = name.split_once('/').unwrap_or(("0", &name));
         let of_thread = which.starts_with("task/");
         let which = if of_thread { "cwd" } else { which };
         let place = format!("\0{pid}/{which}");
@@ -509,6 +524,10 @@ fn open_files_are_for_who_may_look_into_the_process() {
     assert_eq!(answer.result(), -REDIRECT);
     assert!(answer.data.starts_with(b"\x0010/fd/2/a/b\0"));
     bench.sender = 99;
+    // (Anybody may see who has which locks.)
+    let answer = bench.call(0, &[fs::OPEN, 0, 0], b"locks", 4096).unwrap();
+    assert_eq!(answer.result(), -REDIRECT);
+    assert!(answer.data.starts_with(b"\x000/locks\0"));
     for name in ["10/fd/1", "10/fdinfo/1", "10/cwd"] {
         assert_eq!(bench.open(name.as_bytes(), 0, 0), Err(-EACCES), "{name}");
     }

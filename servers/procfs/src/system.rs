@@ -61,6 +61,14 @@ pub struct Processor {
     pub count: u64,
 }
 
+/// Of a thread: the mask of new files' modes, the cores that it may run on, the signals that it blocks.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Kept {
+    pub umask: u32,
+    pub cores: u64,
+    pub blocked: u64,
+}
+
 pub trait System {
     /// Process numbers from `first` on, in order (some of them).
     /// As the process of the domain `reader` has them.
@@ -104,8 +112,7 @@ pub trait System {
     /// The path of a process's group.
     fn cgroup(&mut self, pid: u32, reader: u32) -> Option<String>;
     fn maps(&mut self, domain: u32) -> Vec<MapEntry>;
-    /// Of a thread: the mask of new files' modes, and the cores that it may run on.
-    fn kept(&mut self, pid: u32, tid: u32) -> Option<(u32, u64)>;
+    fn kept(&mut self, pid: u32, tid: u32) -> Option<Kept>;
     /// The process of this domain sets which memory a core file of the process `pid` has.
     fn set_core_filter(&mut self, domain: u32, pid: u32, filter: u32) -> Result<(), i64>;
     /// What the timers of the process `pid` may be late by, for the process of this domain, which says something else perhaps.

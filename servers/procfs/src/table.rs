@@ -42,6 +42,7 @@ pub enum Dir {
     Descriptors,
     Fdinfo,
     Net,
+    Tty,
     Sys,
     Kernel,
     Random,
@@ -88,6 +89,8 @@ pub enum What<S> {
     Memory,
     /// The call that a thread waits in.
     Call,
+    /// What its reader gathers from the file servers, and calls so.
+    Gathered(&'static str),
     /// The working directory of a process, a link that its readers follow themselves.
     Cwd,
     /// The name space of a kind: a link to a file that names it.
@@ -261,6 +264,7 @@ pub fn rows<S: System>() -> alloc::vec::Vec<Row<S>> {
         text(Root, "filesystems", machine::filesystems),
         text(Root, "interrupts", machine::interrupts),
         text(Root, "loadavg", machine::loadavg),
+        of(Root, "locks", What::Gathered("locks")),
         text(Root, "meminfo", machine::meminfo),
         fixed(Root, "modules", ""),
         text(Root, "nucleus", machine::nucleus),
@@ -288,6 +292,12 @@ pub fn rows<S: System>() -> alloc::vec::Vec<Row<S>> {
             ..fixed(Cairn, components::RESTART, "")
         },
         dir(Root, "net", Net),
+        dir(Process, "net", Net),
+        dir(Root, "tty", Tty),
+        fixed(Tty, "drivers", machine::TERMINALS),
+        fixed(Tty, "ldiscs", "n_tty       0\n"),
+        fixed(Root, "execdomains", "0-0\tLinux           \t[kernel]\n"),
+        fixed(Root, "misc", "237 loop-control\n200 tun\n"),
         dir(Root, "sys", Sys),
         fixed(
             Net,
@@ -458,6 +468,12 @@ pub fn rows<S: System>() -> alloc::vec::Vec<Row<S>> {
         guarded(text(Process, "maps", memory::maps)),
         text(Process, "mountinfo", machine::mountinfo),
         text(Process, "mounts", machine::mounts),
+        Row {
+            mode: s::IFREG | 0o400,
+            ..text(Process, "mountstats", machine::mountstats)
+        },
+        // (No group has processors of its own.)
+        fixed(Process, "cpuset", "/\n"),
         writable(text(Process, OLD_OOM, process::oom_old)),
         text(Process, "oom_score", process::oom_score),
         writable(text(Process, OOM, process::oom_adjust)),

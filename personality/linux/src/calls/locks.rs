@@ -92,7 +92,7 @@ pub fn flock(f: &mut Frame) -> Result<u64> {
     if !matches!(operation & !4, 1 | 2 | 8) || file.object.is_some() {
         return Err(EINVAL);
     }
-    Request::new(&[fs::FLOCK, operation])
+    Request::new(&[fs::FLOCK, operation, process().pid().into()])
         .wait(file.slot())
         .map(|_| 0)
 }

@@ -25,6 +25,7 @@ pub mod ioctl;
 pub mod keys;
 pub mod leases;
 pub mod lend;
+pub mod lock_lists;
 pub mod locks;
 pub mod mapping;
 pub mod memory_policy;

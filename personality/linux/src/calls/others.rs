@@ -7,7 +7,7 @@ use super::handles::mount_of;
 use super::messages::describe;
 use super::sockets::Passing;
 use super::status::{major, minor, stat_handle};
-use super::{descriptors, io, open, pidfds};
+use super::{descriptors, io, lock_lists, open, pidfds};
 use crate::descriptors::{event_kind, OpenFile};
 use crate::errno::{Result, EACCES, EBADF, EINVAL, ENOENT, ENOMEM, EPERM, ESRCH};
 use crate::machine::area::{process, Frame};
@@ -30,6 +30,8 @@ enum Which {
     /// What fdinfo tells of it.
     Told(u32),
     Cwd,
+    /// What /proc/locks tells, which is of no process.
+    Locks,
 }
 
 /// Process, which of its files, and the path behind it.
@@ -37,6 +39,9 @@ fn parse(link: &[u8]) -> Option<(u64, Which, &[u8])> {
     let mut parts = link.strip_prefix(b"\0")?.splitn(3, |byte| *byte == b'/');
     let (pid, folder) = (parse_number(parts.next()?)?, parts.next()?);
     let rest = parts.next().unwrap_or(b"");
+    if folder == b"locks" {
+        return rest.is_empty().then_some((pid, Which::Locks, rest));
+    }
     if folder == b"cwd" {
         return Some((pid, Which::Cwd, rest));
     }
@@ -56,6 +61,7 @@ pub fn behind(link: &[u8]) -> Result<(Arc<OpenFile>, &[u8])> {
     let which_file = match which {
         Which::Descriptor(number) | Which::Told(number) => number.into(),
         Which::Cwd => proc::FILE_CWD,
+        Which::Locks => return Ok((lock_lists::locks()?, rest)),
     };
     let (file, close_on_exec) = get(pid, 0, which_file).map_err(|error| match error {
         EPERM => EACCES,
@@ -126,7 +132,13 @@ fn told(file: &Arc<OpenFile>, close_on_exec: bool, pid: u64) -> Result<Arc<OpenF
             text.extend_from_slice(line.text("\n").bytes());
         }
     }
-    let made = open::unnamed_file(0o400)?;
+    lock_lists::of_file(file, pid, &mut text)?;
+    text_file(&text, 0o400)
+}
+
+/// A file with this text.
+pub fn text_file(text: &[u8], mode: u64) -> Result<Arc<OpenFile>> {
+    let made = open::unnamed_file(mode)?;
     let mut at = 0;
     while at < text.len() {
         let write = Request::new(&[fs::WRITE, at as u64, 0]).out(&text[at..]);
@@ -188,7 +200,7 @@ fn tell_watches(file: &OpenFile, text: &mut Vec<u8>) -> Result<()> {
 }
 
 /// A device's number as Linux has it within, and shows in fdinfo.
-fn kernel_device(device: u64) -> u64 {
+pub fn kernel_device(device: u64) -> u64 {
     u64::from(major(device)) << 20 | u64::from(minor(device))
 }
 
@@ -259,6 +271,7 @@ mod tests {
             Some((12, Which::Descriptor(3), below))
         );
         assert_eq!(parsed(b"\x001/fdinfo/0"), Some((1, Which::Told(0), none)));
+        assert_eq!(parsed(b"\x000/locks"), Some((0, Which::Locks, none)));
         assert_eq!(parsed(b"\x001/cwd"), Some((1, Which::Cwd, none)));
         assert_eq!(parsed(b"\x001/cwd/a/b"), Some((1, Which::Cwd, below)));
         for wrong in [
@@ -271,6 +284,7 @@ mod tests {
             b"\x001/fd/4294967296",
             b"\x00x/cwd",
             b"\x001/exe",
+            b"\x000/locks/a",
         ] {
             assert_eq!(parse(wrong), None, "{wrong:?}");
         }

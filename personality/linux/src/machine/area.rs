@@ -21,7 +21,7 @@ use alloc::sync::Arc;
 use cairn_abi::state::Registers;
 use core::arch::asm;
 use core::cell::{Cell, RefCell, UnsafeCell};
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// All registers of the program while the personality runs, at the top of the personality's stack. The tail is what IRETQ takes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -146,6 +146,8 @@ pub struct ThreadArea {
     files: u64,
     /// Head of the robust list (set_robust_list(2)), or 0.
     pub robust_list: Cell<u64>,
+    /// Address of [`Peer::mask`].
+    blocked: *const AtomicU64,
     /// The block that this area is the top of.
     block: u64,
     /// What other threads know of this one.
@@ -189,6 +191,8 @@ const _: () = assert!(core::mem::offset_of!(ThreadArea, tid) as u64 == cairn_idl
 const _: () = assert!(
     core::mem::offset_of!(ThreadArea, robust_list) as u64 == cairn_idl::proc::THREAD_ROBUST
 );
+const _: () =
+    assert!(core::mem::offset_of!(ThreadArea, blocked) as u64 == cairn_idl::proc::THREAD_MASK);
 const _: () = assert!(core::mem::offset_of!(Frame, number) == 15 * 8);
 const _: () = assert!(core::mem::offset_of!(Frame, rsp) == 20 * 8);
 
@@ -359,6 +363,7 @@ impl ThreadArea {
     ) -> &'static ThreadArea {
         let me = block + (BLOCK - AREA - core::mem::size_of::<fpu::Area>()) as u64;
         let frame = (me - core::mem::size_of::<Frame>() as u64) & !15;
+        let peer: Arc<Peer> = Arc::default();
         let area = ThreadArea {
             me,
             frame,
@@ -370,8 +375,9 @@ impl ThreadArea {
             upcall_held: AtomicU32::new(0),
             files: process.listed_files(),
             robust_list: Cell::new(0),
+            blocked: &raw const peer.mask,
             block,
-            peer: Arc::default(),
+            peer,
             exception: Cell::new(None),
             signals: RefCell::new(ThreadSignals::default()),
             clear_tid: Cell::new(0),

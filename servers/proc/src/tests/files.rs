@@ -49,6 +49,12 @@ fn the_mask_of_modes_and_the_cores_are_told() {
         let told = w.component(role::INSPECT, b"", &[KEPT_OF, pid, a]);
         assert_eq!(told.result(), -ESRCH);
     }
+    // The mask of signals lies where the thread says.
+    let mask = 0x8000_0000_0000_0002;
+    w.m.system.memory.push((AREA + THREAD_MASK, words(&[LIST])));
+    w.m.system.memory[2].1 = words(&[mask]);
+    let told = w.component(role::INSPECT, b"", &[KEPT_OF, a, a]);
+    assert_eq!(told.words()[3], mask);
     check(&w);
 }
 
