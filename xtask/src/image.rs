@@ -76,11 +76,11 @@ fn root(guest_init: &Path, machine: &Machine) -> Result<Archive> {
     Ok(archive)
 }
 
-/// What Linux boots from: the root, and the modules for what Cairn has built in, which `guest-init` loads in the order of their names: TUN, loop devices, and
-/// disks and links where there are some.
+/// What Linux boots from: the root, and the modules for what Cairn has built in, which `guest-init` loads in the order of their names: TUN, loop devices, what
+/// `ss` asks of local sockets, and disks and links where there are some.
 pub fn linux(guest_init: &Path, machine: &Machine) -> Result<Archive> {
     let mut archive = root(guest_init, machine)?;
-    let mut names = vec!["tun", "loop"];
+    let mut names = vec!["tun", "loop", "unix_diag"];
     if !link::links(machine).is_empty() {
         names.extend(NET_MODULES);
     }

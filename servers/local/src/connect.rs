@@ -96,8 +96,7 @@ impl Sockets {
             if socket.has_connections() {
                 return fail(EINVAL);
             }
-            socket.peer = None;
-            socket.peer_name = None;
+            (socket.peer, socket.peer_name, socket.joined) = (None, None, false);
             cx.wake(key(index, ROOM));
             return Ok(Reply::result(0));
         }
@@ -129,7 +128,8 @@ impl Sockets {
             socket: target,
             ino,
         });
-        socket.peer_name = name;
+        (socket.peer_name, socket.joined) = (name, true);
+        self.socket_mut(target)?.joined = true;
         Ok(())
     }
 

@@ -15,6 +15,7 @@ extern crate alloc;
 pub mod connect;
 pub mod cycles;
 pub mod datagram;
+mod list;
 pub mod names;
 pub mod options;
 pub mod queue;

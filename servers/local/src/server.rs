@@ -1168,12 +1168,7 @@ impl Server for Sockets {
         let count = match request {
             FIONREAD | TIOCOUTQ if socket.is_listening() => return fail(EINVAL),
             SIOCATMARK if socket.is_stream() => socket.queue.at_mark().into(),
-            FIONREAD if socket.has_connections() => socket.queue.bytes() - socket.queue.taken,
-            FIONREAD => socket
-                .queue
-                .segments
-                .front()
-                .map_or(0, |first| first.length),
+            FIONREAD => socket.unread(),
             TIOCOUTQ => self.at_peer(index).map_or(0, |(_, bytes, _)| bytes),
             _ => return fail(ENOTTY),
         };
@@ -1202,6 +1197,7 @@ impl Server for Sockets {
                 local::PAIR => self.make_pair(cx, handles),
                 local::RESOLVE => self.resolve(cx),
                 local::TABLE => self.table(cx),
+                local::LIST => self.list(cx),
                 local::PARCEL => self
                     .make_parcel(cx, handles, Rights::new())
                     .map(|badge| Reply::new(&[0]).mint(badge)),

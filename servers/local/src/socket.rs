@@ -46,6 +46,8 @@ pub struct Socket {
     pub state: State,
     /// The other end; of a datagram socket whom it sends to. It may be gone.
     pub peer: Option<Peer>,
+    /// Of a datagram socket: it was connected to another one, or another one to it.
+    pub joined: bool,
     pub queue: Queue,
     /// Something may still be received; may still be sent.
     pub reads: bool,
@@ -92,6 +94,7 @@ impl Socket {
             payer: uid,
             state: State::Unconnected,
             peer: None,
+            joined: false,
             queue: Queue::default(),
             reads: true,
             writes: true,
@@ -143,6 +146,14 @@ impl Socket {
 
     pub fn is_listening(&self) -> bool {
         matches!(self.state, State::Listening { .. })
+    }
+
+    /// FIONREAD: bytes that wait; of datagrams the first one's.
+    pub fn unread(&self) -> usize {
+        match self.has_connections() {
+            true => self.queue.bytes() - self.queue.taken,
+            false => self.queue.segments.front().map_or(0, |first| first.length),
+        }
     }
 
     pub fn take_error(&mut self) -> Option<i64> {

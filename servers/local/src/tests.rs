@@ -913,3 +913,79 @@ fn urgent_bytes_among_others() {
     b.close(two);
     assert_eq!((b.server.count(), b.server.memory()), (0, 0));
 }
+
+fn list(
+    b: &mut Bench<Sockets>,
+    states: u64,
+    number: u64,
+) -> Vec<(local::Known, Vec<u8>, Vec<u32>)> {
+    let (mut all, mut place) = (Vec::new(), 0);
+    loop {
+        let words = [local::LIST, place, states, number];
+        let answer = b.call(0, &words, b"", 4096).unwrap();
+        let mut rest = answer.bytes();
+        while let Some((known, behind)) = rest.split_first_chunk() {
+            let known = local::Known::from_bytes(known);
+            let (name, behind) = behind.split_at(known.name as usize);
+            let (waiting, behind) = behind.split_at(4 * known.waiting as usize);
+            let numbers = waiting.as_chunks().0.iter();
+            let numbers = numbers.map(|bytes| u32::from_le_bytes(*bytes)).collect();
+            all.push((known, name.to_vec(), numbers));
+            rest = behind;
+        }
+        place = answer.words[1];
+        if place == 0 {
+            return all;
+        }
+    }
+}
+
+/// States, peers, bytes that wait and who waits, as Linux's unix_diag has them.
+#[test]
+fn sockets_are_told_of_one_by_one() {
+    let mut b = bench();
+    let l = listener(&mut b, b"name", 3);
+    let client = socket(&mut b, STREAM, 0);
+    assert_eq!(connect(&mut b, client, STREAM, b"name"), Some(0));
+    let (x, y) = pair(&mut b, STREAM);
+    assert_eq!(write(&mut b, x, b"hello"), 5);
+    let all = list(&mut b, !0, 0);
+    let shown = |of: &local::Known| (of.state, of.met, of.peer != 0, of.received, of.sent);
+    let [(listens, name, waiting), (waits, ..), (one, ..), (other, ..)] = &all[..] else {
+        panic!("{}", all.len());
+    };
+    assert_eq!(
+        (shown(listens), &name[..]),
+        ((10, 0, false, 1, 3), &b"\0name"[..])
+    );
+    assert_eq!(*waiting, [waits.number as u32]);
+    assert_eq!(shown(waits), (1, 1, false, 0, 0));
+    assert_eq!(
+        (shown(one), shown(other)),
+        ((1, 1, true, 0, 5), (1, 1, true, 5, 0))
+    );
+    assert_eq!((one.peer, other.peer), (other.number, one.number));
+    let number = one.number;
+    assert_eq!(list(&mut b, 0, number)[0].0.number, number);
+    assert_eq!(list(&mut b, 1 << 7, 0).len(), 0);
+    b.close(y);
+    let (left, ..) = &list(&mut b, 0, number)[0];
+    assert_eq!((shown(left), left.shut), ((1, 1, false, 0, 0), 3));
+    // More who wait than are told of at once; each socket once, however small the pieces are.
+    let full = listener(&mut b, b"many", 1000);
+    for _ in 0..600 {
+        let client = socket(&mut b, STREAM, 0);
+        assert_eq!(connect(&mut b, client, STREAM, b"many"), Some(0));
+    }
+    let mut all = list(&mut b, !0, 0);
+    assert_eq!(all.len(), 4 - 1 + 601);
+    let most = all.iter().map(|(_, _, waiting)| waiting.len()).max();
+    assert_eq!(most, Some(local::ICONS));
+    all.dedup_by_key(|(known, ..)| known.number);
+    assert_eq!(all.len(), 604);
+    let short = b.call(0, &[local::LIST, 0, !0, 0], b"", 1000).unwrap();
+    assert_eq!(short.result(), -EINVAL);
+    for badge in [l, client, x, full] {
+        b.close(badge);
+    }
+}

@@ -7,6 +7,7 @@ extern crate alloc;
 
 use alloc::boxed::Box;
 use cairn_net::capture::ring::Memory;
+use cairn_net::netlink::local::List;
 use cairn_net::{link, Net};
 use cairn_resmgr::event::serve;
 use cairn_resmgr::{Manager, Native};
@@ -54,11 +55,20 @@ fn attach(filter: Portal) -> Option<Shared> {
     page
 }
 
+/// `local`, which knows the local sockets.
+fn local_sockets(local: Portal) -> List {
+    Box::new(move |(place, states, number), known| {
+        let client = cairn_idl::local::Client(&local);
+        client.list(place, states, number, known).ok()
+    })
+}
+
 fn main() -> ! {
     let mut net = Net::new(startup::portal("proc"), random);
     net.make_ring = ring;
     net.filter.portal = startup::portal("filter");
     net.filter.attach = Some(attach);
+    net.local = startup::portal("local").map(local_sockets);
     link::native::attach_all(&mut net, random);
     serve(&mut Manager::new(b"net:"), &mut net, &mut Native::new())
 }

@@ -122,6 +122,10 @@ pub struct Net {
     /// Who has which name, by protocol; those that are in groups.
     pub(crate) netlink_ports: Map<(u8, u32), u32>,
     pub(crate) subscribers: Vec<u32>,
+    /// Sockets of netlink whose dumps go on in the background.
+    pub(crate) dumps: VecDeque<u32>,
+    /// What the server `local` knows of local sockets.
+    pub local: Option<crate::netlink::local::List>,
     pub(crate) captures: Slab<Capture>,
     /// Those of them that take frames.
     pub(crate) fanouts: Vec<Group>,
@@ -206,6 +210,8 @@ impl Net {
             cookies: Slab::new(),
             netlink_ports: Map::new(key()),
             subscribers: Vec::new(),
+            dumps: VecDeque::new(),
+            local: None,
             captures: Slab::new(),
             fanouts: Vec::new(),
             taps: Vec::new(),
@@ -1348,7 +1354,7 @@ impl Server for Net {
 
     fn background(&mut self, cx: &mut Context) -> bool {
         self.begin(cx);
-        let more = self.refuse_next(cx) | self.spread_next(cx);
+        let more = self.refuse_next(cx) | self.spread_next(cx) | self.dump_next(cx);
         self.pump(cx);
         self.alarm(cx);
         more

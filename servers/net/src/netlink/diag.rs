@@ -15,10 +15,11 @@ use cairn_resmgr::Context;
 use cairn_tcp::secret::Ends;
 
 /// SOCK_DIAG_BY_FAMILY, SOCK_DESTROY.
-const BY_FAMILY: u16 = 20;
-const DESTROY: u16 = 21;
+pub(super) const BY_FAMILY: u16 = 20;
+pub(super) const DESTROY: u16 = 21;
 /// `struct inet_diag_req_v2`.
 const REQUEST: usize = 56;
+const LOCAL: u8 = 1;
 const INET: u8 = 2;
 const INET6: u8 = 10;
 /// AF_MAX.
@@ -55,6 +56,7 @@ impl Net {
             return Err(EINVAL);
         };
         match family {
+            LOCAL => return self.local_message(message),
             INET | INET6 => {}
             ..FAMILIES => return Err(ENOENT),
             _ => return Err(EINVAL),

@@ -1,7 +1,7 @@
 //! Sockets of netlink (netlink(7)): what programs ask of interfaces, addresses, routes and sockets, and what user 0 changes of them.
 //!
-//! * [`cookie`] notifications of message queues; [`message`] the format; [`route`] NETLINK_ROUTE; [`diag`] NETLINK_SOCK_DIAG.
-//!   NETLINK_KOBJECT_UEVENT can be bound, and nothing ever comes there.
+//! * [`cookie`] notifications of message queues; [`message`] the format; [`route`] NETLINK_ROUTE; [`diag`] NETLINK_SOCK_DIAG, with [`local`]
+//!   sockets. NETLINK_KOBJECT_UEVENT can be bound, and nothing ever comes there.
 //!
 //! What waits for a reader is a datagram like any other ([`crate::datagram`]), on the account of who made the socket. A dump is made piece by piece, each when
 //! the one before was read: so what waits does not grow with what there is to
@@ -9,6 +9,7 @@
 
 pub mod cookie;
 pub mod diag;
+pub mod local;
 pub mod message;
 pub mod route;
 #[cfg(test)]
@@ -28,7 +29,7 @@ use cairn_resmgr::server::Answer;
 use cairn_resmgr::{Context, Failure, Handles};
 use cairn_rt::channel::Reply;
 use cairn_rt::Message as Call;
-use message::{flag, Builder, Message, DONE, ERROR, FIRST_TYPE};
+use message::{flag, word, Builder, Message, DONE, ERROR, FIRST_TYPE};
 
 /// Protocols.
 const ROUTE: u64 = 0;
@@ -51,6 +52,8 @@ const PIECE: usize = 3776;
 /// Of a request at most so much is taken, and so many messages in it.
 const REQUEST: usize = 65_536;
 const MESSAGES: usize = 256;
+/// How often a dump is gone on with at once, if nothing is found to tell.
+const LOOKS: usize = 8;
 
 /// What a socket of netlink has beyond what all have.
 #[derive(Default)]
@@ -63,6 +66,8 @@ pub struct Netlink {
     groups: u64,
     options: u32,
     dump: Option<Dump>,
+    /// The dump goes on in the background.
+    later: bool,
     /// Where it stands among those that have groups.
     place: usize,
 }
@@ -79,10 +84,21 @@ pub(crate) struct Dump {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum What {
     Links,
-    Addresses { family: u8, interface: u32 },
-    Routes { family: u8 },
-    Neighbours { family: u8, interface: u32 },
+    Addresses {
+        family: u8,
+        interface: u32,
+    },
+    Routes {
+        family: u8,
+    },
+    Neighbours {
+        family: u8,
+        interface: u32,
+    },
     Sockets(diag::Asked),
+    Local(local::Asked),
+    /// One socket, and the question.
+    LocalOne(local::Asked, local::Quoted),
 }
 
 /// What a message was.
@@ -396,18 +412,24 @@ impl Net {
         let Ok((netlink, _)) = self.netlink(index) else {
             return;
         };
-        let (port, capped) = (netlink.port, error == 0 || netlink.options & CAP_ACK != 0);
+        let cut = message.whole.len() < word(message.whole, 0) as usize;
+        let capped = cut || error == 0 || netlink.options & CAP_ACK != 0;
+        let port = netlink.port;
         let quoted = match capped {
             true => &message.whole[..message::HEADER],
             false => message.whole,
         };
         let flags = if capped { flag::CAPPED } else { 0 };
-        let Some(mut builder) = Builder::new(message::HEADER + 8 + quoted.len()) else {
+        let Some(mut builder) =
+            Builder::new(message::HEADER + 8 + quoted.len().next_multiple_of(4))
+        else {
             return self.overrun(cx, index);
         };
         builder.message((ERROR, flags, message.seq, port), |to| {
             to.put(&error.to_ne_bytes());
             to.put(quoted);
+            // (The length of an answer is a multiple of four, as on Linux, whatever it quotes.)
+            to.put(&[0; 3][..quoted.len().next_multiple_of(4) - quoted.len()]);
         });
         self.give_netlink(cx, index, builder.bytes, endpoint(0, 0));
     }
@@ -434,16 +456,26 @@ impl Net {
         let Some(mut builder) = Builder::new(PIECE) else {
             return self.overrun(cx, index);
         };
-        let mut place = Some(dump.place);
+        let (mut place, mut looks) = (Some(dump.place), 0);
         // (A look may find nothing in many places; then the next one is taken at once: who reads is to have something.)
         while let Some(at) = place {
             place = match dump.what {
                 What::Sockets(asked) => self.put_sockets(&mut builder, to, &asked, at),
+                What::Local(asked) | What::LocalOne(asked, _) => {
+                    self.put_local(&mut builder, to, &asked, at)
+                }
                 _ => self.put_route_messages(&mut builder, to, &dump.what, at),
             };
-            if builder.bytes.len() > PIECE / 2 {
+            looks += 1;
+            let found = !builder.bytes.is_empty();
+            if builder.bytes.len() > PIECE / 2
+                || looks >= LOOKS && (found || self.leave_dump(cx, index))
+            {
                 break;
             }
+        }
+        if let What::LocalOne(_, quoted) = dump.what {
+            return self.tell_one(cx, index, &quoted, place, builder);
         }
         let done = place.is_none() && {
             let put = |to: &mut Builder| to.put(&[0; 4]);
@@ -461,6 +493,31 @@ impl Net {
         if !builder.bytes.is_empty() {
             self.give_netlink(cx, index, builder.bytes, endpoint(0, 0));
         }
+    }
+
+    /// Go on with a dump in the background, where others are served between. False: it is to be done now.
+    fn leave_dump(&mut self, cx: &mut Context, index: u32) -> bool {
+        let further = self.further(index);
+        let waits = self.netlinks.get(further).is_some_and(|of| of.later);
+        if !waits && (self.dumps.try_reserve(1).is_err() || !cx.begin_background()) {
+            return false;
+        }
+        if let (Some(netlink), false) = (self.netlinks.get_mut(further), waits) {
+            netlink.later = true;
+            self.dumps.push_back(index);
+        }
+        true
+    }
+
+    /// The next dump that was left goes on. Are there others?
+    pub(crate) fn dump_next(&mut self, cx: &mut Context) -> bool {
+        if let Some(index) = self.dumps.pop_front() {
+            if let Ok((netlink, _)) = self.netlink(index) {
+                netlink.later = false;
+            }
+            self.go_on(cx, index);
+        }
+        !self.dumps.is_empty()
     }
 
     /// Something did not reach a socket: its reader is told once.

@@ -315,7 +315,7 @@ impl Net {
                 }
                 place += 1;
             },
-            What::Sockets(_) => None,
+            What::Sockets(_) | What::Local(_) | What::LocalOne(..) => None,
         }
     }
 

@@ -8,6 +8,7 @@ use crate::packet::Packet;
 use crate::Net;
 use cairn_idl::errno::*;
 use cairn_idl::fs::{self, poll};
+use cairn_idl::local::Known;
 use cairn_idl::net::{self, msg, with, INET, NETLINK, RAW, STREAM};
 use cairn_resmgr::fake::{Answer, Bench};
 use cairn_resmgr::Context;
@@ -96,7 +97,11 @@ fn dump(b: &mut Bench<Net>, badge: u64, kind: u16, body: &[u8]) -> Vec<(u16, Vec
     assert_eq!(send(b, badge, &asked), asked.len() as i64);
     let mut all = Vec::new();
     loop {
-        let bytes = next(b, badge).expect("an end");
+        let Some(bytes) = next(b, badge) else {
+            assert!(b.fake.background, "an end");
+            b.background();
+            continue;
+        };
         assert!(bytes.len() <= super::PIECE);
         all.extend(split(&bytes));
         if all.last().is_some_and(|last| last.0 == DONE) {
@@ -642,4 +647,166 @@ fn a_cookie_comes_to_its_socket_when_its_portal_is_notified() {
     b.close(other);
     b.close(stream);
     assert!(b.server.cookies.iter().next().is_none());
+}
+
+/// So many local sockets, of which every 1,000th listens; they are told 50 at a time. How often they were asked for stands beside.
+fn with_local(count: u64) -> (Bench<Net>, std::rc::Rc<std::cell::Cell<usize>>) {
+    let mut b = bench(USER);
+    let asked = std::rc::Rc::new(std::cell::Cell::new(0));
+    let its = asked.clone();
+    b.server.local = Some(Box::new(move |(place, states, number), into| {
+        its.set(its.get() + 1);
+        let end = (place + 50).min(count);
+        let mut length = 0;
+        for at in place..end {
+            let state = if at % 1000 == 0 { 10 } else { 1 };
+            let own = 2 * (at + 1);
+            if match number {
+                0 => states >> state & 1 == 0,
+                number => number != own,
+            } {
+                continue;
+            }
+            let known = Known {
+                number: own,
+                peer: own,
+                kind: 1,
+                state,
+                met: 1,
+                shut: 0,
+                uid: 1000,
+                received: 3,
+                sent: 4,
+                receive_limit: 5,
+                send_limit: 6,
+                name: 5,
+                waiting: 1,
+                place: at as u32,
+            };
+            for bytes in [&known.to_bytes()[..], b"\0name", &7u32.to_le_bytes()] {
+                into[length..length + bytes.len()].copy_from_slice(bytes);
+                length += bytes.len();
+            }
+        }
+        Some((if end < count { end } else { 0 }, length))
+    }));
+    (b, asked)
+}
+
+fn local_question(states: u32, number: u32, show: u32, cookie: u64) -> Vec<u8> {
+    let words = [
+        1,
+        states,
+        number,
+        show,
+        cookie as u32,
+        (cookie >> 32) as u32,
+    ];
+    words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+}
+
+#[test]
+fn local_sockets_are_told_each_once() {
+    let (mut b, _) = with_local(10_000);
+    let badge = socket(&mut b, SOCK_DIAG);
+    let all = dump(&mut b, badge, 20, &local_question(!0, 0, 0x7f, 0));
+    let numbers: Vec<u32> = all.iter().map(|(_, body)| word(body, 4)).collect();
+    assert_eq!(numbers, (1..=10_000).map(|at| 2 * at).collect::<Vec<u32>>());
+    let (_, first) = &all[0];
+    assert_eq!((first[..3].to_vec(), word(first, 8)), (vec![1, 1, 10], 2));
+    let found = Attributes::behind(first, 16).unwrap();
+    assert_eq!(found.get(0), Some(&b"\0name"[..]));
+    assert_eq!((found.word(2), found.word(3)), (Ok(Some(2)), Ok(Some(7))));
+    let words = |kind, at: usize| word(found.get(kind).unwrap(), 4 * at);
+    assert_eq!((words(4, 0), words(4, 1)), (3, 4));
+    assert_eq!([0, 1, 2, 3, 8].map(|at| words(5, at)), [3, 5, 4, 6, 0]);
+    assert_eq!(
+        (found.get(6), found.word(7)),
+        (Some(&[0][..]), Ok(Some(1000)))
+    );
+    // Who did not ask for attributes has the one that is always there, and those who wait are a listener's.
+    let (_, second) = &dump(&mut b, badge, 20, &local_question(1 << 1, 0, 8, 0))[0];
+    assert_eq!(second.len(), 16 + 8);
+}
+
+/// Of 10,000 sockets few are looked at in one request: the others in the background, or with the next read.
+#[test]
+fn a_look_for_few_local_sockets_is_no_walk() {
+    let (mut b, asked) = with_local(10_000);
+    let badge = socket(&mut b, SOCK_DIAG);
+    let before = asked.get();
+    let question = local_question(0, 20_000, 1, u64::MAX);
+    let message = request(20, flag::ACK, |to| to.put(&question));
+    assert_eq!(send(&mut b, badge, &message), message.len() as i64);
+    assert_eq!(
+        (asked.get() - before, next(&mut b, badge)),
+        (super::LOOKS, None)
+    );
+    assert_eq!(asked.get() - before, 2 * super::LOOKS);
+    while b.background() {}
+    assert_eq!(asked.get() - before, 200);
+    let bytes = next(&mut b, badge).expect("the socket");
+    let (found, _) = Message::first(&bytes).unwrap();
+    assert_eq!(
+        (found.kind, found.flags, word(found.body(), 4)),
+        (20, 0, 20_000)
+    );
+    let end = split(&next(&mut b, badge).expect("that it was done"));
+    assert_eq!((end[0].0, word(&end[0].1, 0)), (ERROR, 0));
+    assert_eq!(next(&mut b, badge), None);
+    // A dump of ten.
+    let message = request(20, flag::DUMP, |to| {
+        to.put(&local_question(1 << 10, 0, 1, 0))
+    });
+    let mut found = 0;
+    send(&mut b, badge, &message);
+    for _ in 0..100 {
+        let before = asked.get();
+        while b.background() {}
+        for (kind, body) in next(&mut b, badge).iter().flat_map(|bytes| split(bytes)) {
+            found += usize::from(kind == 20 && body[2] == 10);
+        }
+        assert!(asked.get() - before <= 200);
+    }
+    assert_eq!(found, 10);
+    // Who goes meanwhile leaves nothing.
+    send(&mut b, badge, &message);
+    b.close(badge);
+    while b.background() {}
+}
+
+#[test]
+fn questions_about_local_sockets_that_make_no_sense() {
+    let (mut b, _) = with_local(3);
+    let badge = socket(&mut b, SOCK_DIAG);
+    let mut one = |kind, flags, body: &[u8]| {
+        let message = request(kind, flags, |to| to.put(body));
+        ask(&mut b, badge, &message)
+    };
+    assert_eq!(one(20, 0, &local_question(!0, 0, 1, u64::MAX)), -EINVAL);
+    assert_eq!(one(20, 0, &local_question(!0, 9, 1, u64::MAX)), -ENOENT);
+    assert_eq!(one(20, 0, &local_question(!0, 4, 1, 0)), -ESTALE);
+    assert_eq!(
+        one(20, flag::DUMP, &local_question(!0, 4, 1, 0)[..20]),
+        -EINVAL
+    );
+    assert_eq!(one(21, 0, &[1]), -EOPNOTSUPP);
+    // A long question is not quoted whole.
+    let mut long = local_question(!0, 9, 1, 0);
+    long.resize(4000, 7);
+    assert_eq!(one(20, 0, &long), -ENOENT);
+    // What `local` says is not believed either.
+    for bad in [[255; 64], [0; 64]] {
+        b.server.local = Some(Box::new(move |_, into| {
+            into[..64].copy_from_slice(&bad);
+            Some((5, 64))
+        }));
+        b.server.local.as_ref().unwrap()((0, 0, 0), &mut [0; 64]);
+        let message = request(20, flag::DUMP, |to| to.put(&local_question(!0, 0, 1, 0)));
+        send(&mut b, badge, &message);
+        while next(&mut b, badge).is_some() {}
+    }
+    b.server.local = None;
+    let message = request(20, flag::DUMP, |to| to.put(&local_question(!0, 0, 1, 0)));
+    assert_eq!(ask(&mut b, badge, &message), -ENOENT);
 }
