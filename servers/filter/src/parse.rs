@@ -5,6 +5,7 @@
 use crate::rules::*;
 use crate::tuple::{self, protocol, Address};
 use alloc::format;
+use alloc::rc::Rc;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -48,6 +49,11 @@ struct Parser<'a> {
     begun: (usize, usize),
     rules: usize,
     chains: usize,
+    /// Rules that a packet goes through at most.
+    steps: usize,
+    /// Of all tables, and those of the table that is read.
+    set_count: usize,
+    sets: Vec<Rc<Set>>,
 }
 
 type Answer<T> = Result<T, Wrong>;
@@ -80,6 +86,9 @@ pub fn parse(text: &[u8]) -> Answer<Rules> {
         begun: (1, 1),
         rules: 0,
         chains: 0,
+        steps: 0,
+        set_count: 0,
+        sets: Vec::new(),
     };
     parser.whole()
 }
@@ -277,15 +286,30 @@ impl<'a> Parser<'a> {
         }
         self.mark('{')?;
         let mut chains: Vec<Chain> = Vec::new();
+        let mut places: Vec<(usize, usize)> = Vec::new();
         loop {
             match self.next()? {
                 Token::End => {}
                 Token::Mark('}') => break,
+                Token::Word("set") => {
+                    if self.set_count == SETS {
+                        return Err(self.wrong(format!("there are {SETS} sets at most")));
+                    }
+                    self.set_count += 1;
+                    let set = self.set()?;
+                    if self.sets.iter().any(|of| of.name == set.name) {
+                        let what = format!("there is a set `{}` already", set.name);
+                        return Err(self.wrong(what));
+                    }
+                    self.sets.push(Rc::new(set));
+                }
                 Token::Word("chain") => {
                     if self.chains == CHAINS {
                         return Err(self.wrong(format!("there are {CHAINS} chains at most")));
                     }
                     self.chains += 1;
+                    let place = self.begun;
+                    self.push(&mut places, place)?;
                     let chain = self.chain(family)?;
                     if chains.iter().any(|of| of.name == chain.name) {
                         let what = format!("there is a chain `{}` already", chain.name);
@@ -293,22 +317,147 @@ impl<'a> Parser<'a> {
                     }
                     self.push(&mut chains, chain)?;
                 }
-                other => return Err(self.expected("`chain` or `}`", other)),
+                other => return Err(self.expected("`chain`, `set` or `}`", other)),
             }
         }
-        Ok(Table {
+        let mut table = Table {
             family,
             name,
+            sets: core::mem::take(&mut self.sets),
             chains,
-        })
+        };
+        match table.link() {
+            Ok(steps) => {
+                self.steps += steps;
+                match self.steps > STEPS {
+                    true => Err(self.wrong(too_many())),
+                    false => Ok(table),
+                }
+            }
+            Err((chain, what)) => Err(refuse(places[chain].0, places[chain].1, what)),
+        }
+    }
+
+    /// `set NAME { type ipv4_addr; flags interval; elements = { 10.0.0.0/8 } }`
+    fn set(&mut self) -> Answer<Set> {
+        const TYPES: &str = "ipv4_addr, ipv6_addr, inet_service or inet_proto";
+        let name = self.name("the set's name")?;
+        self.mark('{')?;
+        self.skip_ends()?;
+        self.exactly("type")?;
+        let word = self.word(TYPES)?;
+        let Some((_, kind)) = Kind::NAMES.into_iter().find(|of| of.0 == word) else {
+            return Err(self.expected(TYPES, Token::Word(word)));
+        };
+        let mut all = Ranges::default();
+        loop {
+            self.end()?;
+            self.skip_ends()?;
+            match self.next()? {
+                Token::Mark('}') => {
+                    all.settle();
+                    return Ok(Set { name, kind, all });
+                }
+                Token::Word("flags") => {
+                    while self.takes("interval")? || self.takes("constant")? {
+                        if self.peek()? == Token::Mark(',') {
+                            self.next()?;
+                        }
+                    }
+                }
+                Token::Word("auto-merge") => {}
+                Token::Word("size") => _ = self.count("a size")?,
+                Token::Word("elements") => {
+                    self.mark('=')?;
+                    let token = self.peek()?;
+                    if token != Token::Mark('{') {
+                        return Err(self.expected("`{`", token));
+                    }
+                    let (_, found) = self.ranges(element(kind), |word| element_of(word, kind))?;
+                    all = found;
+                }
+                other => {
+                    let what = "`flags`, `auto-merge`, `size`, `elements` or `}`";
+                    return Err(self.expected(what, other));
+                }
+            }
+        }
+    }
+
+    fn skip_ends(&mut self) -> Answer<()> {
+        while self.peek()? == Token::End {
+            self.next()?;
+        }
+        Ok(())
+    }
+
+    /// `@NAME`, a set of this kind that was named before.
+    fn named_set(&mut self, kind: Kind) -> Answer<Option<(bool, Ranges)>> {
+        let (at, line, start, begun) = (self.at, self.line, self.start, self.begun);
+        let not = self.takes("!=")?;
+        let name = match self.peek()? {
+            Token::Word(word) => word.strip_prefix('@'),
+            _ => None,
+        };
+        let Some(name) = name else {
+            (self.at, self.line, self.start, self.begun) = (at, line, start, begun);
+            return Ok(None);
+        };
+        self.next()?;
+        match self.sets.iter().find(|of| of.name == name) {
+            Some(set) if set.kind == kind => Ok(Some((not, Ranges(Vec::new(), Some(set.clone()))))),
+            Some(_) => Err(self.wrong(format!("the set `{name}` is of another type"))),
+            None => Err(self.wrong(format!("there is no set `{name}` before this in its table"))),
+        }
     }
 
     fn chain(&mut self, family: Family) -> Answer<Chain> {
         let name = self.name("the chain's name")?;
         self.mark('{')?;
-        while self.peek()? == Token::End {
-            self.next()?;
+        self.skip_ends()?;
+        let base = match self.peek()? {
+            Token::Word("type") => Some(self.base()?),
+            _ => None,
+        };
+        let mut chain = Chain {
+            name,
+            base,
+            policy: Verdict::Accept,
+            rules: Vec::new(),
+        };
+        loop {
+            match self.peek()? {
+                Token::End => _ = self.next()?,
+                Token::Mark('}') => {
+                    self.next()?;
+                    return Ok(chain);
+                }
+                Token::Word("policy") if base.is_some() => {
+                    self.next()?;
+                    chain.policy = match self.word("`accept` or `drop`")? {
+                        "accept" => Verdict::Accept,
+                        "drop" => Verdict::Drop,
+                        other => {
+                            return Err(self.expected("`accept` or `drop`", Token::Word(other)))
+                        }
+                    };
+                    self.end()?;
+                }
+                _ => {
+                    if self.rules == RULES {
+                        self.next()?;
+                        return Err(self.wrong(format!("there are {RULES} rules at most")));
+                    }
+                    self.rules += 1;
+                    let rule = self.rule(family, &chain)?;
+                    self.push(&mut chain.rules, rule)?;
+                }
+            }
         }
+    }
+
+    /// `type filter hook input priority 0`
+    fn base(&mut self) -> Answer<Base> {
         self.exactly("type")?;
         let nat = match self.word("`filter` or `nat`")? {
             "filter" => false,
@@ -342,43 +491,11 @@ impl<'a> Parser<'a> {
             },
         };
         self.end()?;
-        let mut chain = Chain {
-            name,
+        Ok(Base {
             nat,
             hook,
             priority,
-            policy: Verdict::Accept,
-            rules: Vec::new(),
-        };
-        loop {
-            match self.peek()? {
-                Token::End => _ = self.next()?,
-                Token::Mark('}') => {
-                    self.next()?;
-                    return Ok(chain);
-                }
-                Token::Word("policy") => {
-                    self.next()?;
-                    chain.policy = match self.word("`accept` or `drop`")? {
-                        "accept" => Verdict::Accept,
-                        "drop" => Verdict::Drop,
-                        other => {
-                            return Err(self.expected("`accept` or `drop`", Token::Word(other)))
-                        }
-                    };
-                    self.end()?;
-                }
-                _ => {
-                    if self.rules == RULES {
-                        self.next()?;
-                        return Err(self.wrong(format!("there are {RULES} rules at most")));
-                    }
-                    self.rules += 1;
-                    let rule = self.rule(family, &chain)?;
-                    self.push(&mut chain.rules, rule)?;
-                }
-            }
-        }
+        })
     }
 
     fn rule(&mut self, family: Family, chain: &Chain) -> Answer<Rule> {
@@ -402,6 +519,8 @@ impl<'a> Parser<'a> {
                             | Item::Masquerade(_)
                             | Item::SourceTo(..)
                             | Item::DestinationTo(..)
+                            | Item::Jump { .. }
+                            | Item::Return
                     );
                     if items.len() == ITEMS {
                         let what = format!("a rule has at most {ITEMS} parts");
@@ -415,7 +534,7 @@ impl<'a> Parser<'a> {
 
     fn item(&mut self, family: Family, chain: &Chain, before: &[Item]) -> Answer<Item> {
         const WHAT: &str = "a match or a verdict (iifname, oifname, ip, ip6, tcp, udp, th, meta, icmp, icmpv6, ct, limit, counter, comment, accept, drop, \
-                            reject, masquerade, snat, dnat)";
+                            jump, goto, return, reject, masquerade, snat, dnat)";
         let word = self.word(WHAT)?;
         let place = self.begun;
         let item = match word {
@@ -472,9 +591,7 @@ impl<'a> Parser<'a> {
                     "dport" => Side::Destination,
                     other => return Err(self.expected("`sport` or `dport`", Token::Word(other))),
                 };
-                let (not, ranges) = self.ranges("a port (0 to 65535)", |word| {
-                    range_of(word, u16::MAX.into())
-                })?;
+                let (not, ranges) = self.values(Kind::Port)?;
                 Item::Port(side, protocol, not, ranges)
             }
             "icmp" | "icmpv6" => {
@@ -535,6 +652,12 @@ impl<'a> Parser<'a> {
             "accept" => Item::Verdict(Verdict::Accept),
             "drop" => Item::Verdict(Verdict::Drop),
             "reject" => Item::Verdict(Verdict::Reject(self.refusal()?)),
+            "jump" | "goto" => Item::Jump {
+                goto: word == "goto",
+                name: self.name("a chain's name")?,
+                to: 0,
+            },
+            "return" => Item::Return,
             "masquerade" => {
                 let mut ports = None;
                 if self.takes("to")? {
@@ -550,18 +673,23 @@ impl<'a> Parser<'a> {
             other => return Err(self.expected(WHAT, Token::Word(other))),
         };
         self.begun = place;
+        let hook = chain.base.map(|of| of.hook);
         let wrong_place = match &item {
-            Item::Masquerade(_) | Item::SourceTo(..) if chain.hook != Hook::Postrouting => {
+            Item::Masquerade(_) | Item::SourceTo(..) if hook != Some(Hook::Postrouting) => {
                 Some("a nat chain of the hook postrouting")
             }
-            Item::DestinationTo(..) if chain.hook != Hook::Prerouting => {
+            Item::DestinationTo(..) if hook != Some(Hook::Prerouting) => {
                 Some("a nat chain of the hook prerouting")
             }
-            Item::Verdict(Verdict::Reject(_)) if chain.nat => Some("a filter chain"),
-            Item::In(..) if matches!(chain.hook, Hook::Output | Hook::Postrouting) => {
+            Item::Verdict(Verdict::Reject(_)) | Item::Jump { .. }
+                if chain.base.is_some_and(|of| of.nat) =>
+            {
+                Some("a filter chain")
+            }
+            Item::In(..) if matches!(hook, Some(Hook::Output | Hook::Postrouting)) => {
                 Some("a chain of input, forward or prerouting")
             }
-            Item::Out(..) if matches!(chain.hook, Hook::Input | Hook::Prerouting) => {
+            Item::Out(..) if matches!(hook, Some(Hook::Input | Hook::Prerouting)) => {
                 Some("a chain of forward, output or postrouting")
             }
             _ => None,
@@ -675,19 +803,25 @@ impl<'a> Parser<'a> {
         }
     }
 
+    /// What a match of this kind compares with: a set's name, or values.
+    fn values(&mut self, kind: Kind) -> Answer<(bool, Ranges)> {
+        match self.named_set(kind)? {
+            Some(named) => Ok(named),
+            None => self.ranges(element(kind), |word| element_of(word, kind)),
+        }
+    }
+
     fn protocol(&mut self) -> Answer<Item> {
-        let (not, ranges) = self.ranges("a protocol", |word| {
-            named(word, &PROTOCOLS).or_else(|| range_of(word, u8::MAX.into()))
-        })?;
+        let (not, ranges) = self.values(Kind::Protocol)?;
         Ok(Item::Protocol(not, ranges))
     }
 
     fn address(&mut self, side: Side, family: Family) -> Answer<Item> {
-        let what = match family {
-            Family::Ip => "an address of IPv4, a prefix (10.0.0.0/8) or a range",
-            _ => "an address of IPv6, a prefix (fd00::/8) or a range",
+        let kind = match family {
+            Family::Ip => Kind::V4,
+            _ => Kind::V6,
         };
-        let (not, ranges) = self.ranges(what, |word| addresses_of(word, family == Family::Ip))?;
+        let (not, ranges) = self.values(kind)?;
         Ok(Item::Address(side, family, not, ranges))
     }
 
@@ -797,6 +931,24 @@ impl<'a> Parser<'a> {
     }
 }
 
+/// What one of a set is called, and its text.
+fn element(kind: Kind) -> &'static str {
+    match kind {
+        Kind::V4 => "an address of IPv4, a prefix (10.0.0.0/8) or a range",
+        Kind::V6 => "an address of IPv6, a prefix (fd00::/8) or a range",
+        Kind::Port => "a port (0 to 65535)",
+        Kind::Protocol => "a protocol",
+    }
+}
+
+fn element_of(word: &str, kind: Kind) -> Option<(u128, u128)> {
+    match kind {
+        Kind::V4 | Kind::V6 => addresses_of(word, kind == Kind::V4),
+        Kind::Port => range_of(word, u16::MAX.into()),
+        Kind::Protocol => named(word, &PROTOCOLS).or_else(|| range_of(word, u8::MAX.into())),
+    }
+}
+
 /// All addresses of a family.
 fn everything(family: Family) -> Item {
     let all = match family {
@@ -806,7 +958,7 @@ fn everything(family: Family) -> Item {
         ),
         _ => (0, u128::MAX),
     };
-    Item::Address(Side::Source, family, false, Ranges([all].into()))
+    Item::Address(Side::Source, family, false, Ranges([all].into(), None))
 }
 
 fn named(word: &str, names: &[(&str, u8)]) -> Option<(u128, u128)> {

@@ -4,6 +4,7 @@
 //! match counts more than one behind it.
 
 use crate::tuple::{self, Address, Tuple};
+use alloc::rc::Rc;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::Write;
@@ -14,6 +15,10 @@ pub const TABLES: usize = 16;
 pub const CHAINS: usize = 64;
 pub const RULES: usize = 1024;
 pub const ITEMS: usize = 16;
+pub const SETS: usize = 64;
+/// Chains that a packet is in at once, and rules that it goes through in all chains of a hook, at most.
+pub const DEPTH: usize = 16;
+pub const STEPS: usize = 4096;
 pub const NAME: usize = 31;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,14 +78,40 @@ pub enum Verdict {
     Reject(Refusal),
 }
 
-/// Ports or addresses that lie in one of these, which are in order and do not touch.
+/// What a named set has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    V4,
+    V6,
+    Port,
+    Protocol,
+}
+
+impl Kind {
+    pub const NAMES: [(&'static str, Kind); 4] = [
+        ("ipv4_addr", Kind::V4),
+        ("ipv6_addr", Kind::V6),
+        ("inet_service", Kind::Port),
+        ("inet_proto", Kind::Protocol),
+    ];
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub struct Set {
+    pub name: String,
+    pub kind: Kind,
+    pub all: Ranges,
+}
+
+/// Ports or addresses that lie in one of these, which are in order and do not touch; or in those of a named set.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct Ranges(pub Vec<(u128, u128)>);
+pub struct Ranges(pub Vec<(u128, u128)>, pub Option<Rc<Set>>);
 
 impl Ranges {
     pub fn contains(&self, number: u128) -> bool {
-        let at = self.0.partition_point(|of| of.1 < number);
-        self.0.get(at).is_some_and(|of| of.0 <= number)
+        let all = self.1.as_ref().map_or(&self.0, |set| &set.all.0);
+        let at = all.partition_point(|of| of.1 < number);
+        all.get(at).is_some_and(|of| of.0 <= number)
     }
 
     /// In their order, joined.
@@ -172,6 +203,13 @@ pub enum Item {
     Counter(u64, u64),
     Comment(String),
     Verdict(Verdict),
+    /// On with a chain of this table, which is found when all are there. `goto`: without coming back.
+    Jump {
+        goto: bool,
+        name: String,
+        to: u16,
+    },
+    Return,
     Masquerade(Ports),
     SourceTo(Address, Ports),
     DestinationTo(Option<Address>, Option<u16>),
@@ -181,11 +219,18 @@ pub struct Rule {
     pub items: Vec<Item>,
 }
 
-pub struct Chain {
-    pub name: String,
+/// Where a chain begins by itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Base {
     pub nat: bool,
     pub hook: Hook,
     pub priority: i32,
+}
+
+pub struct Chain {
+    pub name: String,
+    /// None: others jump to it.
+    pub base: Option<Base>,
     pub policy: Verdict,
     pub rules: Vec<Rule>,
 }
@@ -193,6 +238,7 @@ pub struct Chain {
 pub struct Table {
     pub family: Family,
     pub name: String,
+    pub sets: Vec<Rc<Set>>,
     pub chains: Vec<Chain>,
 }
 
@@ -229,9 +275,121 @@ pub enum Translation {
     Drop,
 }
 
+/// A text's chains lead through too many rules.
+pub fn too_many() -> String {
+    alloc::format!("a packet would go through more than {STEPS} rules")
+}
+
 enum Outcome {
     Verdict(Verdict),
     Translation(Translation),
+    Jump { goto: bool, to: u16 },
+    Return,
+}
+
+impl Table {
+    /// Where jumps lead to → how many rules a packet goes through at most. What is wrong: the place of its chain, and why.
+    pub fn link(&mut self) -> Result<usize, (usize, String)> {
+        let own: Vec<(String, bool)> = self
+            .chains
+            .iter()
+            .map(|of| (of.name.clone(), of.base.is_some()))
+            .collect();
+        for (at, chain) in self.chains.iter_mut().enumerate() {
+            for item in chain.rules.iter_mut().flat_map(|of| &mut of.items) {
+                let Item::Jump { name, to, .. } = item else {
+                    continue;
+                };
+                match own.iter().position(|of| of.0 == *name) {
+                    Some(found) if own[found].1 => {
+                        let what =
+                            alloc::format!("the chain `{name}` has a hook, so nothing jumps to it");
+                        return Err((at, what));
+                    }
+                    Some(found) => *to = found as u16,
+                    None => {
+                        return Err((
+                            at,
+                            alloc::format!("there is no chain `{name}` in this table"),
+                        ))
+                    }
+                }
+            }
+        }
+        self.check_ways()
+    }
+
+    /// No way leads back to a chain that a packet is in, or is too long: so each packet goes through so many rules at most, whatever they say.
+    fn check_ways(&self) -> Result<usize, (usize, String)> {
+        // Of each chain: rules on the longest way through it, and chains.
+        let mut known: Vec<Option<(usize, usize)>> = alloc::vec![None; self.chains.len()];
+        loop {
+            let (mut left, mut found) = (None, false);
+            for (at, chain) in self.chains.iter().enumerate() {
+                if known[at].is_some() {
+                    continue;
+                }
+                let mut way = Some((chain.rules.len(), 1));
+                for item in chain.rules.iter().flat_map(|of| &of.items) {
+                    if let (Item::Jump { to, .. }, Some((rules, depth))) = (item, way) {
+                        let on = known[usize::from(*to)];
+                        way = on.map(|on| (rules.saturating_add(on.0), depth.max(on.1 + 1)));
+                    }
+                }
+                match way {
+                    None => left = left.or(Some(at)),
+                    Some((rules, _)) if rules > STEPS => return Err((at, too_many())),
+                    Some((_, depth)) if depth > DEPTH => {
+                        let what = alloc::format!(
+                            "a packet would be in {depth} chains at once, {DEPTH} are the most"
+                        );
+                        return Err((at, what));
+                    }
+                    way => (known[at], found) = (way, true),
+                }
+            }
+            match left {
+                None => {
+                    let ways = known.iter().zip(&self.chains);
+                    let begin = ways.filter(|(_, chain)| chain.base.is_some());
+                    return Ok(begin.map(|(way, _)| way.map_or(0, |of| of.0)).sum());
+                }
+                Some(at) if !found => return Err((at, "the chain leads back to itself".into())),
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// What a chain says, with those that it leads to.
+    fn judge(&mut self, base: u16, seen: &Seen, now: u64) -> Option<Outcome> {
+        let mut back = [(0, 0); DEPTH];
+        let (mut chain, mut rule, mut depth) = (usize::from(base), 0, 0);
+        loop {
+            let rules = self.chains.get_mut(chain).map(|of| &mut of.rules);
+            let next = rules.and_then(|of| of.get_mut(rule));
+            let said = match next {
+                Some(next) => next.judge(seen, now),
+                None => Some(Outcome::Return),
+            };
+            rule += 1;
+            match said {
+                None => {}
+                Some(Outcome::Jump { goto, to }) => {
+                    if !goto {
+                        // (No way is longer: it was looked at when the text came.)
+                        *back.get_mut(depth)? = (chain, rule);
+                        depth += 1;
+                    }
+                    (chain, rule) = (to.into(), 0);
+                }
+                Some(Outcome::Return) => {
+                    depth = depth.checked_sub(1)?;
+                    (chain, rule) = back[depth];
+                }
+                said => return said,
+            }
+        }
+    }
 }
 
 impl Rule {
@@ -275,6 +433,13 @@ impl Rule {
                 }
                 Item::Comment(_) => true,
                 Item::Verdict(verdict) => return Some(Outcome::Verdict(*verdict)),
+                Item::Jump { goto, to, .. } => {
+                    return Some(Outcome::Jump {
+                        goto: *goto,
+                        to: *to,
+                    })
+                }
+                Item::Return => return Some(Outcome::Return),
                 Item::Masquerade(ports) => {
                     return Some(Outcome::Translation(Translation::Masquerade(*ports)))
                 }
@@ -307,7 +472,9 @@ impl Rules {
         let mut order: [Vec<(i32, u16, u16)>; HOOKS] = Default::default();
         for (i, table) in self.tables.iter().enumerate() {
             for (j, chain) in table.chains.iter().enumerate() {
-                order[chain.hook as usize].push((chain.priority, i as u16, j as u16));
+                if let Some(base) = chain.base {
+                    order[base.hook as usize].push((base.priority, i as u16, j as u16));
+                }
             }
         }
         for (to, mut from) in self.order.iter_mut().zip(order) {
@@ -371,13 +538,11 @@ impl Rules {
             if !Self::is_of(table.family, seen.v4) {
                 continue;
             }
-            let chain = &mut table.chains[usize::from(chain)];
-            let mut rules = chain.rules.iter_mut();
-            let said = rules.find_map(|rule| match rule.judge(seen, now)? {
-                Outcome::Verdict(verdict) => Some(verdict),
-                Outcome::Translation(_) => None,
-            });
-            match said.unwrap_or(chain.policy) {
+            let said = match table.judge(chain, seen, now) {
+                Some(Outcome::Verdict(verdict)) => verdict,
+                _ => table.chains[usize::from(chain)].policy,
+            };
+            match said {
                 Verdict::Accept => {}
                 other => return other,
             }
@@ -392,12 +557,11 @@ impl Rules {
             if !Self::is_of(table.family, seen.v4) {
                 continue;
             }
-            let chain = &mut table.chains[usize::from(chain)];
-            let mut rules = chain.rules.iter_mut();
-            let said = rules.find_map(|rule| rule.judge(seen, now));
-            match said.unwrap_or(Outcome::Verdict(chain.policy)) {
+            let said = table.judge(chain, seen, now);
+            let policy = table.chains[usize::from(chain)].policy;
+            match said.unwrap_or(Outcome::Verdict(policy)) {
                 Outcome::Translation(translation) => return translation,
-                Outcome::Verdict(Verdict::Accept) => {}
+                Outcome::Verdict(Verdict::Accept) | Outcome::Jump { .. } | Outcome::Return => {}
                 Outcome::Verdict(_) => return Translation::Drop,
             }
         }
@@ -413,16 +577,26 @@ impl Rules {
                 Family::Ip6 => "ip6",
             };
             let _ = writeln!(to, "table {family} {} {{", table.name);
+            for set in &table.sets {
+                set.show(to);
+            }
             for chain in &table.chains {
-                let kind = if chain.nat { "nat" } else { "filter" };
-                let policy = match chain.policy {
-                    Verdict::Accept => "accept",
-                    _ => "drop",
-                };
-                let (name, hook, priority) = (&chain.name, chain.hook.name(), chain.priority);
-                let _ = writeln!(to, "\tchain {name} {{");
-                let _ = write!(to, "\t\ttype {kind} hook {hook} priority {priority}; ");
-                let _ = writeln!(to, "policy {policy};");
+                let _ = writeln!(to, "\tchain {} {{", chain.name);
+                if let Some(Base {
+                    nat,
+                    hook,
+                    priority,
+                }) = chain.base
+                {
+                    let kind = if nat { "nat" } else { "filter" };
+                    let policy = match chain.policy {
+                        Verdict::Accept => "accept",
+                        _ => "drop",
+                    };
+                    let hook = hook.name();
+                    let _ = write!(to, "\t\ttype {kind} hook {hook} priority {priority}; ");
+                    let _ = writeln!(to, "policy {policy};");
+                }
                 for rule in &chain.rules {
                     to.push('\t');
                     for item in &rule.items {
@@ -486,6 +660,44 @@ fn show_several<T>(to: &mut String, not: bool, all: &[T], mut one: impl FnMut(&m
             }
             to.push_str(" }");
         }
+    }
+}
+
+/// A set's name, or what stands there.
+fn show_ranges(
+    to: &mut String,
+    not: bool,
+    of: &Ranges,
+    one: impl FnMut(&mut String, &(u128, u128)),
+) {
+    match &of.1 {
+        None => show_several(to, not, &of.0, one),
+        Some(set) => {
+            let not = if not { "!= " } else { "" };
+            let _ = write!(to, "{not}@{}", set.name);
+        }
+    }
+}
+
+impl Set {
+    fn show(&self, to: &mut String) {
+        let mut names = Kind::NAMES.iter();
+        let kind = names.find(|of| of.1 == self.kind).map_or("", |of| of.0);
+        let _ = writeln!(to, "\tset {} {{", self.name);
+        let _ = writeln!(to, "\t\ttype {kind}");
+        let _ = writeln!(to, "\t\tflags interval");
+        for (i, range) in self.all.0.iter().enumerate() {
+            to.push_str(if i == 0 { "\t\telements = { " } else { ", " });
+            match self.kind {
+                Kind::Protocol => show_named(to, *range, &PROTOCOLS),
+                kind => show_range(to, *range, kind != Kind::Port),
+            }
+        }
+        to.push_str(if self.all.0.is_empty() {
+            "\t}\n"
+        } else {
+            " }\n\t}\n"
+        });
     }
 }
 
@@ -573,7 +785,7 @@ impl Item {
                 } else {
                     " daddr "
                 });
-                show_several(to, *not, &ranges.0, |to, of| show_range(to, *of, true));
+                show_ranges(to, *not, ranges, |to, of| show_range(to, *of, true));
             }
             Item::Port(side, protocol, not, ranges) => {
                 let known = |of: &&(&str, u8)| Some(of.1) == *protocol;
@@ -583,19 +795,17 @@ impl Item {
                 } else {
                     " dport "
                 });
-                show_several(to, *not, &ranges.0, |to, of| show_range(to, *of, false));
+                show_ranges(to, *not, ranges, |to, of| show_range(to, *of, false));
             }
             Item::Protocol(not, ranges) => {
                 to.push_str("meta l4proto ");
-                show_several(to, *not, &ranges.0, |to, of| {
-                    show_named(to, *of, &PROTOCOLS)
-                });
+                show_ranges(to, *not, ranges, |to, of| show_named(to, *of, &PROTOCOLS));
             }
             Item::Icmp(protocol, not, ranges) => {
                 let v4 = *protocol == tuple::protocol::ICMP;
                 to.push_str(if v4 { "icmp type " } else { "icmpv6 type " });
                 let names: &[_] = if v4 { &ICMP_TYPES } else { &ICMP_V6_TYPES };
-                show_several(to, *not, &ranges.0, |to, of| show_named(to, *of, names));
+                show_ranges(to, *not, ranges, |to, of| show_named(to, *of, names));
             }
             Item::State(not, mask) => {
                 to.push_str(if *not { "ct state != " } else { "ct state " });
@@ -619,6 +829,11 @@ impl Item {
             }
             Item::Comment(text) => _ = write!(to, "comment \"{text}\""),
             Item::Verdict(Verdict::Accept) => to.push_str("accept"),
+            Item::Jump { goto, name, .. } => {
+                let verb = if *goto { "goto" } else { "jump" };
+                let _ = write!(to, "{verb} {name}");
+            }
+            Item::Return => to.push_str("return"),
             Item::Verdict(Verdict::Drop) => to.push_str("drop"),
             Item::Verdict(Verdict::Reject(how)) => to.push_str(match how {
                 Refusal::Port => "reject",

@@ -145,7 +145,17 @@ fn what_is_wrong_is_told_with_its_place() {
     assert!(parse(&[b' '; 65_537]).is_err() && parse(b"table \xff").is_err());
 }
 
-const VOCABULARY: [&str; 60] = [
+const VOCABULARY: [&str; 70] = [
+    "jump",
+    "goto",
+    "return",
+    "d",
+    "set",
+    "@s",
+    "s",
+    "elements",
+    "=",
+    "ipv4_addr",
     "table",
     "inet",
     "ip",
@@ -220,7 +230,8 @@ proptest! {
     fn any_words_are_read_or_refused(words in proptest::collection::vec(0..VOCABULARY.len(), 0..60)) {
         let text: Vec<&str> = words.iter().map(|at| VOCABULARY[*at]).collect();
         let text = text.join(" ");
-        for text in [text.clone(), format!("table inet t {{ chain c {{ type filter hook forward priority 0; {text} }} }}"),
+        for text in [text.clone(), format!("table inet t {{ set s {{ type ipv4_addr; elements = {{ 10.0.0.1 }}; }}
+                chain c {{ type filter hook forward priority 0; {text} }}; chain d {{ counter }} }}"), format!("table inet t {{ chain c {{ type filter hook forward priority 0; {text} }} }}"),
             format!("table ip t {{ chain c {{ type nat hook postrouting priority 0; {text} }} }}")] {
             if let Ok(rules) = parse(text.as_bytes()) {
                 let mut first = String::new();
@@ -892,4 +903,158 @@ proptest! {
         }
         check(&b.server.filter.connections);
     }
+}
+
+/// What is usual on a server: connections that are known, `lo`, ssh from some, echoes, and a chain for the others.
+const USUAL: &str = "table inet filter {
+    set friends { type ipv4_addr; flags interval
+        elements = { 203.0.113.0/24,
+                     198.51.100.7 } }
+    set open { type inet_service; elements = { 80, 443, 8000-8010 }; }
+    chain input {
+        type filter hook input priority filter; policy drop;
+        ct state established,related accept
+        ct state invalid drop
+        iifname lo accept
+        meta l4proto { icmp, ipv6-icmp } goto echoes
+        tcp dport 22 ip saddr @friends accept
+        tcp dport @open jump web
+        udp dport 53 jump web
+        counter jump refused
+    }
+    chain web {
+        ip saddr 198.51.100.66 return
+        ip saddr != @friends tcp dport 8000-8010 drop
+        meta l4proto tcp accept
+    }
+    chain echoes { icmp type echo-request limit rate 5/second accept; icmp type redirect drop }
+    chain refused { meta l4proto tcp reject with tcp reset; counter }
+}";
+
+#[test]
+fn chains_lead_to_chains_and_back() {
+    let first = shown(USUAL);
+    assert_eq!(shown(&first), first);
+    for part in [
+        "set friends {\n\t\ttype ipv4_addr\n\t\tflags interval\n\t\telements = { 198.51.100.7, 203.0.113.0/24 }\n\t}",
+        "ip saddr @friends accept",
+        "ip saddr != @friends tcp dport 8000-8010 drop",
+        "\tchain web {\n\t\tip saddr 198.51.100.66 return\n",
+        "goto echoes",
+    ] {
+        assert!(first.contains(part), "{part}:\n{first}");
+    }
+    let mut filter = filter(USUAL, 1000);
+    let friend = SERVER;
+    let other = v4([198, 51, 100, 1]);
+    let shut_out = v4([198, 51, 100, 66]);
+    let mut say = |source, protocol, port, kind| {
+        let tuple = Tuple {
+            source,
+            destination: OWN,
+            source_port: 4000,
+            destination_port: port,
+            protocol,
+        };
+        filter
+            .judge(&packet(Hook::Input, (2, 0), tuple, kind), 1)
+            .say
+    };
+    assert_eq!(say(friend, protocol::TCP, 22, SYN), Say::Accept);
+    assert_eq!(
+        say(other, protocol::TCP, 22, SYN),
+        Say::Reject(Refusal::Reset)
+    );
+    assert_eq!(say(other, protocol::TCP, 443, SYN), Say::Accept);
+    assert_eq!(say(other, protocol::TCP, 8001, SYN), Say::Drop);
+    assert_eq!(say(friend, protocol::TCP, 8001, SYN), Say::Accept);
+    // Who returns goes on behind the jump, and so does who comes to the end of the chain.
+    assert_eq!(
+        say(shut_out, protocol::TCP, 80, SYN),
+        Say::Reject(Refusal::Reset)
+    );
+    assert_eq!(say(other, protocol::UDP, 53, 0), Say::Drop);
+    // Who goes does not come back: the policy has the last word.
+    assert_eq!(say(other, protocol::ICMP, 0, 5), Say::Drop);
+    let counters = {
+        let mut text = String::new();
+        filter.rules.show(&mut text);
+        text.matches("counter packets 3 ").count() + text.matches("counter packets 1 ").count()
+    };
+    assert_eq!(counters, 2);
+}
+
+#[test]
+fn ways_that_do_not_end_are_refused() {
+    let with = |rest: &str| {
+        format!("table inet f {{\n chain c {{ type filter hook input priority 0; jump a }}\n{rest}\n}}\n")
+    };
+    let deep = |count: usize| {
+        let chain = |at: usize| format!(" chain a{} {{ jump a{} }}\n", at, at + 1);
+        let all: String = (1..count).map(chain).collect();
+        with(&format!(
+            " chain a {{ jump a1 }}\n{all} chain a{count} {{ accept }}"
+        ))
+    };
+    // Each of these chains goes through the next one ten times.
+    let wide = |count: usize| {
+        let chain = |at: usize| {
+            format!(
+                " chain b{at} {{ {} }}\n",
+                format!("jump b{};", at + 1).repeat(10)
+            )
+        };
+        let all: String = (1..count).map(chain).collect();
+        with(&format!(
+            " chain a {{ jump b1 }}\n{all} chain b{count} {{ accept }}"
+        ))
+    };
+    for (text, told) in [
+        (
+            with(""),
+            "line 2, column 2: there is no chain `a` in this table",
+        ),
+        (with(" chain a { jump a }"), "leads back to itself"),
+        (
+            with(" chain a { goto b }\n chain b { tcp dport 1 jump a }"),
+            "leads back to itself",
+        ),
+        (with(" chain a { jump c }"), "the chain `c` has a hook"),
+        (
+            with(" chain a { policy drop }"),
+            "expected a match or a verdict",
+        ),
+        (
+            with(" chain a { masquerade }"),
+            "`masquerade` stands only in",
+        ),
+        (with(" chain a { ip saddr @s drop }"), "there is no set `s`"),
+        (
+            with(" set s { type inet_service }\n chain a { ip saddr @s drop }"),
+            "of another type",
+        ),
+        (
+            with(" set s { type ipv4_addr; elements = { 22 } }\n chain a { }"),
+            "an address of IPv4",
+        ),
+        (
+            with(" set s { type ipv4_addr }\n set s { type ipv4_addr }\n chain a { }"),
+            "a set `s` already",
+        ),
+        (deep(15), "17 chains at once, 16 are the most"),
+        (wide(5), "more than 4096 rules"),
+        (
+            "table ip n { chain c { type nat hook postrouting priority 0; jump a } }".into(),
+            "stands only in a filter chain",
+        ),
+    ] {
+        let wrong = parse(text.as_bytes()).map(|_| ()).unwrap_err();
+        assert!(wrong.text().contains(told), "{told}: {}", wrong.text());
+    }
+    assert!(parse(deep(14).as_bytes()).is_ok() && parse(wide(4).as_bytes()).is_ok());
+    // Together as well: 16 tables with a way of 1,000 rules each.
+    let one = |at: usize| wide(4).replace("table inet f", &format!("table inet f{at}"));
+    let all: String = (0..5).map(one).collect();
+    let told = parse(all.as_bytes()).err().map(|wrong| wrong.what);
+    assert!(told.is_some_and(|what| what.contains("more than 4096 rules")));
 }
