@@ -202,6 +202,20 @@ static void lines(const char *file, const char *with)
 		fclose(from);
 }
 
+/* Lines of the log that have this, from there on. */
+static void logged(const char *with)
+{
+	char line[1000];
+	ssize_t length;
+	int log = open("/dev/kmsg", O_RDONLY | O_NONBLOCK);
+	while ((length = read(log, line, sizeof line - 1)) > 0) {
+		line[length] = 0;
+		if (strstr(line, with))
+			printf("log: %s", strstr(line, with));
+	}
+	close(log);
+}
+
 static void set(const char *path, const char *text)
 {
 	int fd = open(path, O_WRONLY | O_TRUNC);
@@ -225,6 +239,21 @@ static const char all[] =
 	"		ip daddr 10.1.0.9 tcp dport 80 accept\n"
 	"	}\n"
 	"	chain input { type filter hook input priority 0; policy drop; iifname tun0 icmp type echo-request accept }\n"
+	"}\n";
+
+/* Chains that lead to others, named sets, flags of TCP, a line for the log. */
+static const char chains[] =
+	"table inet filter {\n"
+	"	set friends { type ipv4_addr; flags interval; elements = { 10.1.0.8/30, 10.1.0.2 } }\n"
+	"	set open { type inet_service; elements = { 53, 5000-5010 } }\n"
+	"	chain forward {\n"
+	"		type filter hook forward priority 0; policy drop;\n"
+	"		ct state established,related accept\n"
+	"		iifname tun0 jump inside\n"
+	"		log prefix \"dropped: \" drop\n"
+	"	}\n"
+	"	chain inside { udp dport @open accept; tcp flags & (fin|syn|rst|ack) != syn return; tcp dport 22 goto ssh; accept }\n"
+	"	chain ssh { ip saddr @friends accept }\n"
 	"}\n";
 
 int main(int argc, char **argv)
@@ -306,6 +335,16 @@ int main(int argc, char **argv)
 	rules("flush ruleset\n");
 	lines("rules", "");
 	pass("no rules", INSIDE, packet, made(packet, 17, inside, 5000, server, 53, 0));
+	rules(chains);
+	pass("open", INSIDE, packet, made(packet, 17, inside, 5002, server, 53, 0));
+	pass("not open", INSIDE, packet, made(packet, 17, inside, 5002, server, 137, 0));
+	pass("ssh", INSIDE, packet, made(packet, 6, inside, 6003, server, 22, 2));
+	pass("others' ssh", INSIDE, packet, made(packet, 6, "10.1.0.3", 6003, server, 22, 2));
+	pass("no beginning", INSIDE, packet, made(packet, 6, inside, 6004, server, 80, 16));
+	logged("dropped: IN");
+	rules("table inet f {\n	chain a { jump b }\n	chain b { jump a }\n}\n");
+	lines("rules", "@");
+	rules("flush ruleset\n");
 	/* With an argument: what a packet costs, written and read, without rules, with some, and with a translation (./cairn exec --icount). */
 	for (int kind = 0; argc > 1 && kind < 3; kind++) {
 		if (kind)

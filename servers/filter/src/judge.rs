@@ -100,6 +100,7 @@ impl Filter {
         } else if !self.connections.prepare() {
             return false;
         }
+        rules.log.goes_on(core::mem::take(&mut self.rules.log));
         Self::learn_names(&mut rules, &self.interfaces);
         self.rules = rules;
         true

@@ -14,6 +14,7 @@ extern crate alloc;
 pub mod connections;
 pub mod judge;
 pub mod keep;
+pub mod log;
 pub mod parse;
 pub mod rules;
 pub mod server;

@@ -20,6 +20,7 @@ fn main() -> ! {
     let keep = Keep::new(memory::keepsake());
     let proc = startup::portal("proc");
     let mut filter = Manager::new(proc, keep, time::monotonic, random, MOST);
+    filter.log_to(|line| cairn_rt::log!("{line}"));
     // Who routes packets asks from here on. (It hears of this life's end by the page that it has mapped.)
     if let Some(net) = startup::portal("net") {
         let _ = net.notify(1);

@@ -533,7 +533,7 @@ impl<'a> Parser<'a> {
     }
 
     fn item(&mut self, family: Family, chain: &Chain, before: &[Item]) -> Answer<Item> {
-        const WHAT: &str = "a match or a verdict (iifname, oifname, ip, ip6, tcp, udp, th, meta, icmp, icmpv6, ct, limit, counter, comment, accept, drop, \
+        const WHAT: &str = "a match or a verdict (iifname, oifname, ip, ip6, tcp, udp, th, meta, icmp, icmpv6, ct, limit, counter, log, comment, accept, drop, \
                             jump, goto, return, reject, masquerade, snat, dnat)";
         let word = self.word(WHAT)?;
         let place = self.begun;
@@ -587,6 +587,7 @@ impl<'a> Parser<'a> {
                 let mut known = PROTOCOLS.iter();
                 let protocol = known.find(|of| of.0 == word).map(|of| of.1);
                 let side = match self.word("`sport` or `dport`")? {
+                    "flags" if word == "tcp" => return self.flags(),
                     "sport" => Side::Source,
                     "dport" => Side::Destination,
                     other => return Err(self.expected("`sport` or `dport`", Token::Word(other))),
@@ -640,6 +641,7 @@ impl<'a> Parser<'a> {
                 }
                 Item::Counter(counts[0], counts[1])
             }
+            "log" => self.log()?,
             "comment" => match self.next()? {
                 Token::Text(text) if text.len() <= 128 && !text.contains(char::is_control) => {
                     Item::Comment(text.into())
@@ -870,6 +872,88 @@ impl<'a> Parser<'a> {
             credit: u64::MAX,
             since: 0,
         }))
+    }
+
+    /// `syn`, `syn / syn,ack` or `& (syn|ack) == syn`.
+    fn flags(&mut self) -> Answer<Item> {
+        if self.takes("&")? {
+            let mask = self.flag_list()?;
+            let not = self.takes("!=")?;
+            if !not {
+                self.mark('=')?;
+                self.mark('=')?;
+            }
+            let are = Some(self.flag_list()?);
+            return Ok(Item::Flags { mask, not, are });
+        }
+        let not = self.takes("!=")?;
+        let first = self.flag_list()?;
+        let (mask, are) = match self.takes("/")? {
+            true => (self.flag_list()?, Some(first)),
+            false => (first, None),
+        };
+        Ok(Item::Flags { mask, not, are })
+    }
+
+    /// `syn`, `syn,ack`, `syn|ack`, `(syn | ack)`, 0.
+    fn flag_list(&mut self) -> Answer<u8> {
+        const WHAT: &str = "flags of TCP (fin, syn, rst, psh, ack, urg, ecn, cwr)";
+        let (mut bits, mut brackets) = (0, false);
+        loop {
+            let word = self.word(WHAT)?;
+            let inner = word.strip_prefix('(').unwrap_or(word);
+            brackets |= inner.len() != word.len();
+            let closed = inner.strip_suffix(')');
+            let inner = closed.unwrap_or(inner);
+            for name in inner.split('|').filter(|of| !of.is_empty()) {
+                match FLAGS.iter().find(|of| of.0 == name) {
+                    Some((_, bit)) => bits |= bit,
+                    None if matches!(name, "0" | "0x0") => {}
+                    None => return Err(self.expected(WHAT, Token::Word(word))),
+                }
+            }
+            if closed.is_some() {
+                return match brackets {
+                    true => Ok(bits),
+                    false => Err(self.expected(WHAT, Token::Word(word))),
+                };
+            }
+            match self.peek()? {
+                Token::Mark(',') if !brackets => _ = self.next()?,
+                Token::Word(next) if next.starts_with('|') || brackets => {}
+                _ if brackets => return Err(self.wrong("expected `)`".into())),
+                _ => return Ok(bits),
+            }
+        }
+    }
+
+    fn log(&mut self) -> Answer<Item> {
+        let (mut prefix, mut level) = (String::new(), None);
+        loop {
+            if self.takes("prefix")? {
+                match self.next()? {
+                    Token::Text(text) if text.len() <= 127 && !text.contains(char::is_control) => {
+                        prefix = text.into();
+                    }
+                    other => {
+                        let what = "a text in quotation marks, of at most 127 bytes";
+                        return Err(self.expected(what, other));
+                    }
+                }
+            } else if self.takes("level")? {
+                const WHAT: &str = "emerg, alert, crit, err, warn, notice, info or debug";
+                let word = self.word(WHAT)?;
+                level = LEVELS.into_iter().find(|of| *of == word);
+                if level.is_none() {
+                    return Err(self.expected(WHAT, Token::Word(word)));
+                }
+            } else if self.takes("flags")? {
+                // (What there is to tell is told anyway.)
+                self.exactly("all")?;
+            } else {
+                return Ok(Item::Log { prefix, level });
+            }
+        }
     }
 
     fn refusal(&mut self) -> Answer<Refusal> {

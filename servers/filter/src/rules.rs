@@ -3,6 +3,7 @@
 //! A rule's items are gone through in their order, as nft(8) has it: a packet that does not match one of them is none of the rule's. So a counter in front of a
 //! match counts more than one behind it.
 
+use crate::log::Log;
 use crate::tuple::{self, Address, Tuple};
 use alloc::rc::Rc;
 use alloc::string::String;
@@ -201,6 +202,17 @@ pub enum Item {
     State(bool, u8),
     Limit(Limit),
     Counter(u64, u64),
+    /// Flags of TCP: those of the mask are these; or, without any, one of the mask is there.
+    Flags {
+        mask: u8,
+        not: bool,
+        are: Option<u8>,
+    },
+    /// A line for the log, which begins so; and how grave it is.
+    Log {
+        prefix: String,
+        level: Option<&'static str>,
+    },
     Comment(String),
     Verdict(Verdict),
     /// On with a chain of this table, which is found when all are there. `goto`: without coming back.
@@ -246,6 +258,7 @@ pub struct Table {
 #[derive(Default)]
 pub struct Rules {
     pub tables: Vec<Table>,
+    pub log: Log,
     /// Chains of each hook by their priority: table and chain.
     order: [Vec<(u16, u16)>; HOOKS],
     names_loopback: bool,
@@ -361,14 +374,14 @@ impl Table {
     }
 
     /// What a chain says, with those that it leads to.
-    fn judge(&mut self, base: u16, seen: &Seen, now: u64) -> Option<Outcome> {
+    fn judge(&mut self, base: u16, seen: &Seen, now: u64, log: &mut Log) -> Option<Outcome> {
         let mut back = [(0, 0); DEPTH];
         let (mut chain, mut rule, mut depth) = (usize::from(base), 0, 0);
         loop {
             let rules = self.chains.get_mut(chain).map(|of| &mut of.rules);
             let next = rules.and_then(|of| of.get_mut(rule));
             let said = match next {
-                Some(next) => next.judge(seen, now),
+                Some(next) => next.judge(seen, now, log),
                 None => Some(Outcome::Return),
             };
             rule += 1;
@@ -394,7 +407,7 @@ impl Table {
 
 impl Rule {
     /// What it says of the packet, if it is its own and says something.
-    fn judge(&mut self, seen: &Seen, now: u64) -> Option<Outcome> {
+    fn judge(&mut self, seen: &Seen, now: u64, log: &mut Log) -> Option<Outcome> {
         let tuple = &seen.tuple;
         for item in &mut self.items {
             let matches = match item {
@@ -429,6 +442,15 @@ impl Rule {
                 Item::Counter(packets, bytes) => {
                     *packets = packets.saturating_add(1);
                     *bytes = bytes.saturating_add(seen.length.into());
+                    true
+                }
+                Item::Flags { mask, not, are } => {
+                    let found = seen.kind & *mask;
+                    let right = are.map_or(found != 0, |are| found == are);
+                    tuple.protocol == tuple::protocol::TCP && right != *not
+                }
+                Item::Log { prefix, .. } => {
+                    log.put(prefix, seen, now);
                     true
                 }
                 Item::Comment(_) => true,
@@ -500,6 +522,7 @@ impl Rules {
 
     /// The interfaces are these, each at its place.
     pub fn learn(&mut self, interfaces: &[Vec<u8>]) {
+        self.log.interfaces = interfaces.to_vec();
         self.for_names(|names| {
             names.places = [0; 2];
             for (place, name) in interfaces.iter().enumerate().take(128) {
@@ -538,7 +561,7 @@ impl Rules {
             if !Self::is_of(table.family, seen.v4) {
                 continue;
             }
-            let said = match table.judge(chain, seen, now) {
+            let said = match table.judge(chain, seen, now, &mut self.log) {
                 Some(Outcome::Verdict(verdict)) => verdict,
                 _ => table.chains[usize::from(chain)].policy,
             };
@@ -557,7 +580,7 @@ impl Rules {
             if !Self::is_of(table.family, seen.v4) {
                 continue;
             }
-            let said = table.judge(chain, seen, now);
+            let said = table.judge(chain, seen, now, &mut self.log);
             let policy = table.chains[usize::from(chain)].policy;
             match said.unwrap_or(Outcome::Verdict(policy)) {
                 Outcome::Translation(translation) => return translation,
@@ -613,7 +636,7 @@ impl Rules {
 }
 
 /// An address as it is written.
-pub fn show_address(to: &mut String, address: &Address) {
+pub fn show_address(to: &mut impl Write, address: &Address) {
     let _ = match address.last_chunk::<4>() {
         Some(&v4) if tuple::is_v4(address) => write!(to, "{}", core::net::Ipv4Addr::from(v4)),
         _ => write!(to, "{}", core::net::Ipv6Addr::from(*address)),
@@ -721,6 +744,23 @@ fn show_target(to: &mut String, address: &Address, ports: bool) {
     }
 }
 
+/// Names of TCP's flags.
+pub const FLAGS: [(&str, u8); 8] = [
+    ("fin", 1),
+    ("syn", 2),
+    ("rst", 4),
+    ("psh", 8),
+    ("ack", 16),
+    ("urg", 32),
+    ("ecn", 64),
+    ("cwr", 128),
+];
+
+/// How grave a line of the log is.
+pub const LEVELS: [&str; 8] = [
+    "emerg", "alert", "crit", "err", "warn", "notice", "info", "debug",
+];
+
 /// Names of protocols.
 pub const PROTOCOLS: [(&str, u8); 6] = [
     ("icmp", 1),
@@ -826,6 +866,38 @@ impl Item {
             }
             Item::Counter(packets, bytes) => {
                 let _ = write!(to, "counter packets {packets} bytes {bytes}");
+            }
+            Item::Flags { mask, not, are } => {
+                let list = |to: &mut String, bits: u8| {
+                    let mut all = FLAGS.iter().filter(|of| bits & of.1 != 0).peekable();
+                    if all.peek().is_none() {
+                        to.push('0');
+                    }
+                    while let Some((name, _)) = all.next() {
+                        to.push_str(name);
+                        if all.peek().is_some() {
+                            to.push('|');
+                        }
+                    }
+                };
+                to.push_str("tcp flags & (");
+                list(to, *mask);
+                // (One of them is there: they are not nothing.)
+                to.push_str(if *not == are.is_some() {
+                    ") != "
+                } else {
+                    ") == "
+                });
+                list(to, are.unwrap_or(0));
+            }
+            Item::Log { prefix, level } => {
+                to.push_str("log");
+                if !prefix.is_empty() {
+                    let _ = write!(to, " prefix \"{prefix}\"");
+                }
+                if let Some(level) = level {
+                    let _ = write!(to, " level {level}");
+                }
             }
             Item::Comment(text) => _ = write!(to, "comment \"{text}\""),
             Item::Verdict(Verdict::Accept) => to.push_str("accept"),

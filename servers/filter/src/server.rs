@@ -103,6 +103,11 @@ fn fail<T>(number: i64) -> Answer<T> {
 }
 
 impl Manager {
+    /// Where lines of `log` go.
+    pub fn log_to(&mut self, sink: fn(&str)) {
+        self.filter.rules.log.sink = sink;
+    }
+
     /// With the rules that a predecessor left.
     pub fn new(
         proc: Option<Portal>,

@@ -145,7 +145,15 @@ fn what_is_wrong_is_told_with_its_place() {
     assert!(parse(&[b' '; 65_537]).is_err() && parse(b"table \xff").is_err());
 }
 
-const VOCABULARY: [&str; 70] = [
+const VOCABULARY: [&str; 78] = [
+    "log",
+    "prefix",
+    "level",
+    "flags",
+    "&",
+    "(syn|ack)",
+    "syn",
+    "==",
     "jump",
     "goto",
     "return",
@@ -1057,4 +1065,85 @@ fn ways_that_do_not_end_are_refused() {
     let all: String = (0..5).map(one).collect();
     let told = parse(all.as_bytes()).err().map(|wrong| wrong.what);
     assert!(told.is_some_and(|what| what.contains("more than 4096 rules")));
+}
+
+std::thread_local! {
+    static LINES: std::cell::RefCell<Vec<String>> = const { std::cell::RefCell::new(Vec::new()) };
+}
+
+/// `tcp flags` in all its forms; `log` tells of packets that its rule is about, some of them when there are many.
+#[test]
+fn flags_of_tcp_and_lines_for_the_log() {
+    const TEXT: &str = "table inet f { chain c { type filter hook input priority 0
+        tcp flags & (fin | syn | rst | ack) != syn ct state new counter drop
+        tcp flags fin,syn / fin,syn log prefix \"odd: \" level warn flags all drop
+        tcp dport 22 log accept
+        tcp flags rst counter
+        udp dport 5 log prefix \"udp \"
+        log prefix \"left \" drop } }";
+    let first = shown(TEXT);
+    assert_eq!(shown(&first), first);
+    for part in [
+        "tcp flags & (fin|syn|rst|ack) != syn ct state new",
+        "tcp flags & (fin|syn) == fin|syn log prefix \"odd: \" level warn drop",
+        "tcp flags & (rst) != 0 counter",
+        "tcp dport 22 log accept",
+    ] {
+        assert!(first.contains(part), "{part}:\n{first}");
+    }
+    let mut filter = filter(TEXT, 1000);
+    filter.rules.log.sink = |line| LINES.with_borrow_mut(|lines| lines.push(line.into()));
+    let mut say = |protocol, port, kind, now| {
+        let of = tuple(protocol, SERVER, 4000, OWN, port);
+        filter
+            .judge(&packet(Hook::Input, (2, 255), of, kind), now)
+            .say
+    };
+    assert_eq!(say(protocol::TCP, 80, ACK, 1), Say::Drop);
+    assert_eq!(say(protocol::TCP, 22, SYN, 1), Say::Accept);
+    assert_eq!(say(protocol::UDP, 5, 0, 1), Say::Drop);
+    let lines = LINES.take();
+    let same = "SRC=203.0.113.9 DST=192.0.2.1 LEN=100 PROTO";
+    let wanted = [
+        format!("IN=eth0 OUT= {same}=TCP SPT=4000 DPT=22 SYN"),
+        format!("udp IN=eth0 OUT= {same}=UDP SPT=4000 DPT=5"),
+        format!("left IN=eth0 OUT= {same}=UDP SPT=4000 DPT=5"),
+    ];
+    assert_eq!(lines, wanted);
+    // Whoever sends many packets makes few lines.
+    for _ in 0..1000 {
+        say(protocol::UDP, 6, 0, 2);
+    }
+    assert_eq!(LINES.take().len() as u64, crate::log::BURST - 3);
+    say(protocol::UDP, 6, 0, 2 + SECOND);
+    assert!(LINES.take()[0].starts_with("(953 left out) left IN=eth0"));
+    // The longest prefix and addresses fit, and rules that come later have the same log.
+    let long = format!(
+        "table inet f {{ chain c {{ type filter hook input priority 0; log prefix \"{}\" }} }}",
+        "é".repeat(63)
+    );
+    assert!(filter.replace(parse(long.as_bytes()).unwrap()));
+    let far = [0xfd; 16];
+    let of = tuple(protocol::TCP, far, 60_000, far, 60_000);
+    filter.judge(&packet(Hook::Input, (2, 255), of, 255), 2 + 2 * SECOND);
+    let [line] = &LINES.take()[..] else {
+        panic!("one line")
+    };
+    assert!(
+        line.ends_with("DPT=60000 FIN SYN RST PSH ACK URG ECN CWR"),
+        "{line}"
+    );
+    for (text, told) in [
+        ("log prefix eth0", "a text in quotation marks"),
+        ("log level loud", "emerg, alert"),
+        ("log group 2", "expected a match"),
+        ("tcp flags (syn", "expected `)`"),
+        ("tcp flags sin", "flags of TCP"),
+        ("tcp flags & syn", "expected `=`"),
+    ] {
+        let text =
+            format!("table inet f {{ chain c {{ type filter hook input priority 0; {text}; }} }}");
+        let wrong = parse(text.as_bytes()).map(|_| ()).unwrap_err();
+        assert!(wrong.text().contains(told), "{told}: {}", wrong.text());
+    }
 }
