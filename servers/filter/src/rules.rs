@@ -375,31 +375,38 @@ impl Table {
 
     /// What a chain says, with those that it leads to.
     fn judge(&mut self, base: u16, seen: &Seen, now: u64, log: &mut Log) -> Option<Outcome> {
-        let mut back = [(0, 0); DEPTH];
-        let (mut chain, mut rule, mut depth) = (usize::from(base), 0, 0);
+        // (Numbers of rules and chains are below 2^16.)
+        let mut back = [(0u16, 0u16); DEPTH];
+        let mut depth = 0;
+        let (mut chain, mut rule) = (base, 0u16);
         loop {
-            let rules = self.chains.get_mut(chain).map(|of| &mut of.rules);
-            let next = rules.and_then(|of| of.get_mut(rule));
-            let said = match next {
-                Some(next) => next.judge(seen, now, log),
-                None => Some(Outcome::Return),
-            };
-            rule += 1;
-            match said {
-                None => {}
-                Some(Outcome::Jump { goto, to }) => {
+            let rules = &mut self.chains.get_mut(usize::from(chain))?.rules;
+            let mut on = None;
+            for next in rules.iter_mut().skip(rule.into()) {
+                rule += 1;
+                match next.judge(seen, now, log) {
+                    None => {}
+                    Some(Outcome::Jump { goto, to }) => {
+                        on = Some((goto, to));
+                        break;
+                    }
+                    Some(Outcome::Return) => break,
+                    said => return said,
+                }
+            }
+            match on {
+                Some((goto, to)) => {
                     if !goto {
                         // (No way is longer: it was looked at when the text came.)
                         *back.get_mut(depth)? = (chain, rule);
                         depth += 1;
                     }
-                    (chain, rule) = (to.into(), 0);
+                    (chain, rule) = (to, 0);
                 }
-                Some(Outcome::Return) => {
+                None => {
                     depth = depth.checked_sub(1)?;
                     (chain, rule) = back[depth];
                 }
-                said => return said,
             }
         }
     }
