@@ -134,6 +134,9 @@ pub mod pulse {
     pub const INTERRUPT: u64 = 5;
     /// The watched domain died: w1 = domain id, w2 = [`crate::death`] reason, w3 = detail. rbx is the badge given on watching.
     pub const DEATH: u64 = 6;
+    /// A member of the partition whose scheduler receives here: w1 = [`crate::service::scheduler`] standing, w2 = thread id, w3 = its processor time in ns, as far as it was booked.
+    /// rbx is the badge of [`crate::service::thread::SET_SCHEDULER`]. What waits is told once, as it is then.
+    pub const MEMBER: u64 = 7;
 }
 
 /// Why a domain died ([`pulse::DEATH`] w2).

@@ -29,6 +29,8 @@ pub struct Channel {
     pub references: u32,
     /// The last receive right is being closed.
     pub dying: bool,
+    /// The partition whose scheduler receives here, counted from 1; 0: none does ([`crate::partition`]).
+    pub partition: u8,
     /// Who waits here with nothing unusual about it, as one number ([`crate::quick`]); 0: nobody, or something is unusual.
     pub plain: u64,
     /// What is asked of calls.
@@ -55,6 +57,7 @@ impl<A: Arch> Kernel<A> {
                 holders: 0,
                 references: 0,
                 dying: false,
+                partition: 0,
                 plain: 0,
                 signature: None,
             })
@@ -84,6 +87,8 @@ impl<A: Arch> Kernel<A> {
                 }
                 self.detach(t);
                 self.fail(t, Error::Dead);
+            } else if let Some(member) = self.member_of(c) {
+                self.leave_partition(member);
             } else if !self.drop_pulse(c) {
                 if let Some(server) = self.channels[c].server {
                     self.stop_serving(server);
@@ -131,6 +136,7 @@ impl<A: Arch> Kernel<A> {
             receive::REPLY_RECEIVE => self.reply_receive(t, c),
             receive::RECEIVE => self.receive(t, c),
             receive::REPLY => return self.reply(t, c),
+            receive::DISPATCH => self.dispatch_member(t, c),
             receive::READ => return self.transfer(t, c, true),
             receive::WRITE => return self.transfer(t, c, false),
             receive::MAKE_PORTAL => return self.make_portal(t, c),

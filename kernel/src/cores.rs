@@ -425,6 +425,13 @@ impl<A: Arch> Kernel<A> {
             return Err(Error::BadArgument);
         }
         self.threads[t].allowed = allowed;
+        self.restrict(t, mask);
+        Ok(())
+    }
+
+    /// The thread runs on these cores from now on.
+    #[inline(never)]
+    pub(crate) fn restrict(&mut self, t: ThreadRef, mask: u64) {
         self.threads[t].affinity = mask;
         self.not_plain(t);
         match self.threads[t].serving {
@@ -432,7 +439,7 @@ impl<A: Arch> Kernel<A> {
             None => self.threads[t].plain = 0,
         }
         if mask & 1 << self.threads[t].core != 0 {
-            return Ok(());
+            return;
         }
         match self.threads[t].state {
             crate::thread::State::Ready => {
@@ -443,6 +450,5 @@ impl<A: Arch> Kernel<A> {
             // Whoever wakes it sees to it.
             _ => {}
         }
-        Ok(())
     }
 }

@@ -130,9 +130,12 @@ impl<A: Arch> Kernel<A> {
         }
     }
 
-    /// A stopped thread that would be ready goes to its domain's list.
+    /// A stopped thread that would be ready goes to its domain's list; a member that is not chosen waits for its turn.
     #[inline(never)]
     fn set_aside(&mut self, t: ThreadRef) {
+        if !self.is_halted(t) {
+            return self.step_aside(t);
+        }
         self.threads[t].state = State::Stopped;
         let domain = self.threads[t].domain;
         self.domains[domain].stopped.push_back(&mut self.threads, t);

@@ -4,6 +4,7 @@
 //! are gone; its object goes when nobody holds a portal to it and its death has been told.
 
 use crate::arch::Arch;
+use crate::partition::ASIDE;
 use crate::pool::{DomainRef, Pool, SpaceRef, ThreadRef};
 use crate::portal::table::{Entry, Table, Target};
 use crate::portal::{CLOSE_SHARE, SLOT_SHARE};
@@ -640,7 +641,7 @@ impl<A: Arch> Kernel<A> {
                 break;
             };
             share -= 1;
-            if self.threads[thread].stops == 0 {
+            if self.threads[thread].stops & !ASIDE == 0 {
                 self.unstop(thread);
             } else {
                 // Stopped for itself as well: behind the others, and not looked at twice in this share.

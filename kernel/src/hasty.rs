@@ -528,7 +528,8 @@ impl<A: Arch> Kernel<A> {
     fn set_hasty_floor(&mut self) {
         let floor = self
             .first_deferred()
-            .map_or(-1, |index| self.handlers[index].priority as i16 + 1);
+            .map_or(-1, |index| self.handlers[index].priority as i16 + 1)
+            .max(self.partition_floor());
         self.dispatch.ready.set_floor(floor);
         if self.dispatch.put_off != 0 {
             let floor = self.dispatch.put_off as i16;
@@ -555,6 +556,8 @@ impl<A: Arch> Kernel<A> {
     pub(crate) fn floor_met(&mut self, best: i16, running: i16) {
         if self.take_up(best) {
             // The timer comes.
+        } else if self.partition_met(best) {
+            // Its scheduler is told.
         } else if let Some(index) = self.first_deferred() {
             let handler = &mut self.handlers[index];
             if handler.priority as i16 >= running {

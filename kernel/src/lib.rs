@@ -32,6 +32,7 @@ pub mod log;
 pub mod machine;
 pub mod memory;
 pub mod numbered;
+pub mod partition;
 pub mod plain;
 pub mod pool;
 pub mod portal;
@@ -136,6 +137,11 @@ pub struct Kernel<A: Arch> {
     /// How many threads have fallen, and when it is looked at next whether they get turns (`u64::MAX`: there are none).
     pub(crate) fallen: u32,
     pub(crate) patience_end: u64,
+    pub(crate) partitions: [partition::Partition; partition::MOST],
+    /// So many of them were ever used: the others are not looked at.
+    pub(crate) partitions_made: usize,
+    /// When the first of their schedulers is looked at (`u64::MAX`: none owes anything).
+    pub(crate) watch_end: u64,
     pub(crate) trace: trace::Trace,
     pub(crate) frames: FrameTable,
     pub(crate) ranges: [FrameRange; MAX_RANGES],
@@ -183,6 +189,9 @@ impl<A: Arch> Kernel<A> {
             pause_next: u64::MAX,
             fallen: 0,
             patience_end: u64::MAX,
+            partitions: [partition::Partition::NEW; partition::MOST],
+            partitions_made: 0,
+            watch_end: u64::MAX,
             trace: trace::Trace::new(storage.trace),
             frames: FrameTable::new(storage.frames),
             ranges: [FrameRange { first: 0, count: 0 }; MAX_RANGES],

@@ -1,6 +1,6 @@
 //! Pulses: small messages that need no memory, because every source carries its own node.
 //!
-//! Sources are portals (NOTIFY, CLOSED), callers (UNBLOCK, GONE), interrupt bindings and domains (DEATH). A channel's pulse queue is a
+//! Sources are portals (NOTIFY, CLOSED), callers (UNBLOCK, GONE), interrupt bindings, domains (DEATH) and members of partitions (MEMBER). A channel's pulse queue is a
 //! doubly linked list through these objects. What always holds: a node is in at most one queue, that of the channel in its [`PulseLink`].
 
 use crate::arch::Arch;
@@ -18,6 +18,8 @@ pub enum Node {
     None,
     Portal(PortalRef),
     Thread(ThreadRef),
+    /// A member of a partition, for its scheduler.
+    Member(ThreadRef),
     Binding(u32),
     Domain(DomainRef),
 }
@@ -88,6 +90,7 @@ impl<A: Arch> Kernel<A> {
         match node {
             Node::Portal(r) => &mut self.portals[r].pulse,
             Node::Thread(r) => &mut self.threads[r].pulse,
+            Node::Member(r) => &mut self.threads[r].news,
             Node::Domain(r) => &mut self.domains[r].pulse,
             Node::Binding(index) => &mut self.interrupts.bindings[index as usize].pulse,
             // Of nobody there is none, and nobody asks.
@@ -304,6 +307,19 @@ impl<A: Arch> Kernel<A> {
                 self.release_thread_object(r);
                 told
             }
+            Node::Member(r) => {
+                self.pulse_unlink(node);
+                let thread = &self.threads[r];
+                let words = [
+                    pulse::MEMBER,
+                    thread.standing as u64,
+                    self.threads.id(r) as u64,
+                    self.arch.ticks_to_ns(thread.ticks),
+                ];
+                let badge = thread.member_badge;
+                self.release_thread_object(r);
+                (badge, words)
+            }
             Node::Binding(index) => {
                 self.pulse_unlink(node);
                 let binding = &mut self.interrupts.bindings[index as usize];
@@ -351,7 +367,7 @@ impl<A: Arch> Kernel<A> {
                 self.portals[r].notified = false;
                 self.portal_told(r);
             }
-            Node::Thread(r) => self.release_thread_object(r),
+            Node::Thread(r) | Node::Member(r) => self.release_thread_object(r),
             Node::Domain(r) => self.release_domain_object(r),
             _ => {}
         }

@@ -6,6 +6,7 @@
 use crate::arch::Arch;
 use crate::copy::Cursor;
 use crate::domain::Domain;
+use crate::partition::ASIDE;
 use crate::pool::{ChannelRef, DomainRef, Pool, PortalRef, SemaphoreRef, ThreadRef};
 use crate::pulse::PulseLink;
 use crate::queue::Link;
@@ -27,6 +28,8 @@ pub enum State {
     Ready,
     /// Would be ready, but it or its domain is stopped: in its domain's list.
     Stopped,
+    /// Would be ready, but its scheduler has chosen no or another member of its partition ([`crate::partition`]): in no queue.
+    Aside,
     /// In a channel's queue of senders.
     Sending,
     /// Received by a channel's domain, waits for the reply: in the channel's list if it was put off.
@@ -164,6 +167,14 @@ pub struct Thread<F> {
     pub allowed: u64,
     /// Which of all threads that ever were.
     pub birth: u64,
+    /// The partition that it is a member of, counted from 1 (0: none); what its scheduler was told last; the priority that it has outside.
+    pub partition: u8,
+    pub standing: u8,
+    pub fallback: u8,
+    pub member_badge: u64,
+    /// Its place among the members; and its news to the scheduler.
+    pub members: Link,
+    pub news: PulseLink,
     pub saved: Registers,
     pub float: F,
 }
@@ -210,6 +221,14 @@ impl<F> Thread<F> {
     #[inline(never)]
     pub(crate) fn unfallen(&self) -> u8 {
         self.effective + (self.assigned - self.base)
+    }
+
+    /// The priority that its owner gave it.
+    fn given(&self) -> u8 {
+        match self.partition {
+            0 => self.assigned,
+            _ => self.fallback,
+        }
     }
 
     /// It has used up a quantum since it waited last.
@@ -292,6 +311,12 @@ impl<A: Arch> Kernel<A> {
         behalf: u8::MAX,
         affinity: u64::MAX,
         allowed: u64::MAX,
+        partition: 0,
+        standing: 0,
+        fallback: 0,
+        member_badge: 0,
+        members: Link::NONE,
+        news: PulseLink::new(),
         saved: Registers::ZERO,
         float: A::NEW_FLOAT,
     };
@@ -410,6 +435,9 @@ impl<A: Arch> Kernel<A> {
         }
         self.stop_serving(t);
         self.unload(t);
+        if self.threads[t].partition != 0 {
+            self.member_ends(t);
+        }
         self.restore_base(t);
         let thread = &mut self.threads[t];
         thread.state = State::Dead;
@@ -435,6 +463,7 @@ impl<A: Arch> Kernel<A> {
         if thread.state == State::Dead
             && thread.holders == 0
             && !thread.pulse.is_queued()
+            && !thread.news.is_queued()
             && !thread.timer.is_armed()
         {
             self.threads.remove(t);
@@ -487,7 +516,7 @@ impl<A: Arch> Kernel<A> {
         self.unusual(t);
         let state = self.threads[t].state;
         match state {
-            State::Ready | State::Stopped => self.upcall_if_poked(t),
+            State::Ready | State::Stopped | State::Aside => self.upcall_if_poked(t),
             State::Running => self.poked_elsewhere(t),
             State::Held if self.interruptible(t) => self.caller_interrupted(t),
             _ if self.interruptible(t) => {
@@ -548,7 +577,7 @@ impl<A: Arch> Kernel<A> {
 
     /// Take a thread that was stopped, and is not any more, back into the ready queue.
     pub(crate) fn unstop(&mut self, t: ThreadRef) {
-        if self.threads[t].state == State::Stopped && !self.is_stopped(t) {
+        if self.threads[t].state == State::Stopped && !self.is_halted(t) {
             self.detach(t);
             self.wake(t);
         }
@@ -588,8 +617,12 @@ impl<A: Arch> Kernel<A> {
                 }
                 self.restore_base(target);
                 let thread = &mut self.threads[target];
-                thread.assigned = w[0] as u8;
-                thread.base = thread.assigned;
+                if thread.partition != 0 {
+                    thread.fallback = w[0] as u8;
+                } else {
+                    thread.assigned = w[0] as u8;
+                    thread.base = thread.assigned;
+                }
                 thread.set_policy(w[1]);
                 thread.quantum = if w[2] == 0 {
                     QUANTUM
@@ -616,14 +649,14 @@ impl<A: Arch> Kernel<A> {
                 let ticks = self.ticks_of(target);
                 let thread = &self.threads[target];
                 let state = match thread.state {
-                    State::Running | State::Ready => 0,
+                    State::Running | State::Ready | State::Aside => 0,
                     State::New | State::Stopped => 2,
                     _ => 1,
                 };
                 let answer = [
                     self.arch.ticks_to_ns(ticks),
                     state,
-                    thread.assigned as u64,
+                    thread.given() as u64,
                     thread.effective as u64,
                     thread.policy(),
                     thread.core as u64,
@@ -633,16 +666,23 @@ impl<A: Arch> Kernel<A> {
             }
             thread::STOP => {
                 let thread = &mut self.threads[target];
-                thread.stops = thread.stops.checked_add(1).ok_or(Error::BadArgument)?;
+                if thread.stops & !ASIDE == !ASIDE {
+                    return Err(Error::BadArgument.into());
+                }
+                thread.stops += 1;
                 self.dispatch.preempt |= target == t;
                 self.interrupt_running(target);
                 self.not_plain(target);
             }
             thread::CONTINUE => {
                 let thread = &mut self.threads[target];
-                thread.stops = thread.stops.checked_sub(1).ok_or(Error::BadArgument)?;
+                if thread.stops & !ASIDE == 0 {
+                    return Err(Error::BadArgument.into());
+                }
+                thread.stops -= 1;
                 self.unstop(target);
             }
+            thread::SET_SCHEDULER => self.set_scheduler(t, target, w)?,
             thread::SET_AFFINITY => self.set_affinity(t, target, w[0])?,
             _ => return Err(Error::BadOperation.into()),
         }

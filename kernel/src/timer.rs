@@ -275,7 +275,7 @@ impl<A: Arch> Kernel<A> {
 
     /// Have the timer come for the next deadline or the end of the quantum. A timer that comes too early does no harm and is not put off.
     pub(crate) fn program_timer(&mut self) {
-        let mut next = self.pause_next.min(self.patience_end);
+        let mut next = self.pause_next.min(self.patience_end).min(self.watch_end);
         next = next.min(match self.dispatch.put_off {
             0 => self.timers.earliest.earliest(0),
             priority => self.timers.earliest_from(priority),
@@ -322,6 +322,9 @@ impl<A: Arch> Kernel<A> {
         }
         if self.patience_end <= now {
             self.end_patience(now);
+        }
+        if self.watch_end <= now {
+            self.watch_schedulers(now);
         }
         let slice_end = self.dispatch.slice_end;
         if slice_end != 0 && now >= slice_end {

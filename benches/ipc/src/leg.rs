@@ -9,7 +9,7 @@ use cairn_abi::service::thread as operation;
 use cairn_rt::{Message, Portal, Receiver, Reply};
 
 /// Kinds of threads: the first word of a message. A second one of 1: a portal for it to call comes along.
-const KINDS: [(Entry, u64); 10] = [
+const KINDS: [(Entry, u64); 11] = [
     (stubs::echo, HIGH),
     (stubs::stamp, HIGH),
     (stubs::forward, HIGH),
@@ -20,6 +20,7 @@ const KINDS: [(Entry, u64); 10] = [
     (stubs::ringer, LOW),
     (stubs::echo, HIGH),
     (stubs::looker, HIGH),
+    (stubs::caller, LOW),
 ];
 pub const ECHO: u64 = 0;
 pub const STAMP: u64 = 1;
@@ -34,6 +35,8 @@ pub const RINGER: u64 = 7;
 pub const SIGNED: u64 = 8;
 /// A portal comes with each message.
 pub const LOOKER: u64 = 9;
+/// It does not start, and the portal is the thread's.
+pub const CALLER: u64 = 10;
 
 pub fn run() -> ! {
     let receiver = Receiver(Portal(native_slot::RECEIVE));
@@ -73,6 +76,10 @@ pub fn run() -> ! {
             _ => channel.0 .0 as u64 | next << 32,
         };
         let made = thread(Portal(native_slot::DOMAIN), entry, argument, priority);
+        if message.words[0] == CALLER {
+            let _ = receiver.reply(message.token, Reply::default().portal(made, true));
+            continue;
+        }
         need("a start", made.service(operation::START, &[]));
         let _ = receiver.reply(message.token, Reply::default().portal(portal, true));
     }

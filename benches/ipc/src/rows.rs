@@ -3,8 +3,8 @@
 use crate::clock;
 use crate::leg::{self, make};
 use crate::samples::{counters, wanted, work_undone, Samples, Work, COUNT};
-use crate::stubs::{self, span, timed, timed_parts, Timed, PAYLOAD};
-use crate::{need, thread, with_room, HIGH};
+use crate::stubs::{self, span, timed, timed_parts, Member, Timed, PAYLOAD};
+use crate::{need, thread, with_room, HIGH, LOW};
 use cairn_abi::layout::{native_slot, PAGE};
 use cairn_abi::service::memory::pool;
 use cairn_abi::service::semaphore as operations;
@@ -14,8 +14,10 @@ use cairn_idl::vm;
 use cairn_rt::dma::Driver;
 use cairn_rt::gate::selector;
 use cairn_rt::semaphore::Semaphore;
-use cairn_rt::{log, startup, Message, Portal};
+use cairn_rt::{log, startup, Message, Portal, Receiver};
 use core::cell::Cell;
+use core::sync::atomic::AtomicBool;
+use core::sync::atomic::Ordering::{Acquire, Release};
 
 /// Domains to talk to.
 const LEGS: usize = 7;
@@ -34,6 +36,7 @@ pub fn all() {
     messages(&mut samples, &legs);
     yields(&mut samples, &legs);
     semaphores(&mut samples, &legs);
+    in_partitions(&mut samples, &legs);
     exception(&mut samples);
     pulse(&mut samples, legs[0]);
     pages(&mut samples);
@@ -154,6 +157,111 @@ fn semaphores(samples: &mut Samples, legs: &[Portal; LEGS]) {
             traverse(ring[1].0, operations::V_THEN_P, &own).cost() / domains as u32
         });
     }
+}
+
+/// What [`partitions`] needs, in a thread of its own: only of one that it made has this domain a portal.
+struct Measurement<'a> {
+    samples: &'a mut Samples,
+    legs: &'a [Portal; LEGS],
+    own: Portal,
+    done: AtomicBool,
+}
+
+fn in_partitions(samples: &mut Samples, legs: &[Portal; LEGS]) {
+    let mut measurement = Measurement {
+        samples,
+        legs,
+        own: Portal(0),
+        done: AtomicBool::new(false),
+    };
+    let place = &raw mut measurement;
+    let own = thread(Portal(native_slot::DOMAIN), measuring, place as u64, LOW);
+    // SAFETY: the thread has not started.
+    unsafe { (*place).own = own };
+    need("a start", own.service(operation::START, &[]));
+    // SAFETY: it is shared, and the rest is the thread's until this says so.
+    while !unsafe { &(*place).done }.load(Acquire) {
+        let later = cairn_rt::time::monotonic() + 10_000_000;
+        let _ = Portal::CURRENT.service(current::SLEEP, &[later]);
+    }
+}
+
+/// # Safety
+/// As a thread's first instruction, with a [`Measurement`] that is nobody else's meanwhile.
+unsafe extern "C" fn measuring(place: u64) -> ! {
+    // SAFETY: by this function's contract.
+    let measurement = unsafe { &mut *(place as *mut Measurement) };
+    partitions(measurement.samples, measurement.legs, measurement.own);
+    measurement.done.store(true, Release);
+    loop {
+        let _ = Portal::CURRENT.service(current::EXIT, &[]);
+    }
+}
+
+/// A turn handed round a ring of threads that are one partition, by calls of their scheduler, which holds who waits for its turn: per switch. Two threads of this domain, and one of each of so many domains.
+fn partitions(samples: &mut Samples, legs: &[Portal; LEGS], measures: Portal) {
+    for (name, count, domains) in [
+        ("partition-switch", 2, 1),
+        ("partition-ring-2", 2, 2),
+        ("partition-ring-4", 4, 4),
+        ("partition-ring-8", 8, 8),
+    ] {
+        if !wanted(name) {
+            continue;
+        }
+        let channel = need("a channel", with_room(pool::CHANNEL, Receiver::create));
+        let own = Portal(native_slot::DOMAIN);
+        let place = cairn_rt::memory::map(PAGE as usize).unwrap_or_else(|| panic!("no memory"));
+        // SAFETY: a page of its own, of zeroes, which all fields may be; the scheduler and this function write different fields at different times.
+        let ring = unsafe { &mut *place.as_mut_ptr().cast::<Ring>() };
+        ring.slot = channel.0 .0 as u64;
+        for i in 0..count {
+            ring.members[i].next = &raw const ring.members[(i + 1) % count];
+        }
+        let id = need("an id", Portal::CURRENT.service(current::IDENTITY, &[]))[0];
+        let mut portals = [Portal(0); LEGS + 1];
+        for (i, portal) in portals[..count].iter_mut().enumerate() {
+            let badge = &raw const ring.members[i] as u64;
+            *portal = need(
+                "a portal",
+                with_room(pool::PORTAL, || channel.make_portal(badge)),
+            );
+        }
+        // This thread comes last: from then on it runs when it is chosen.
+        for i in (0..count).rev() {
+            let badge = &raw const ring.members[i] as u64;
+            let words = [channel.0 .0 as u64, badge, 0];
+            if i == 0 {
+                ring.members[0].id = id;
+                let entry = stubs::scheduler;
+                let first = &raw const ring.members[0] as u64;
+                let scheduler = thread(own, entry, first, HIGH);
+                need("a start", scheduler.service(operation::START, &[]));
+                let joined = measures.service(operation::SET_SCHEDULER, &words);
+                need("a member", joined);
+                continue;
+            }
+            let member = if domains == 1 {
+                thread(own, stubs::caller, (portals[i].0 as u64) << 32, LOW)
+            } else {
+                make(legs[i - 1], leg::CALLER, Some(portals[i]))
+            };
+            let told = need("a member", member.service(operation::SET_SCHEDULER, &words));
+            ring.members[i].id = told[0];
+            need("a start", member.service(operation::START, &[]));
+        }
+        samples.row_of(name, count as u64, || {
+            call(portals[0]).cost() / count as u32
+        });
+        need("a leave", measures.service(operation::SET_SCHEDULER, &[0]));
+    }
+}
+
+/// What [`stubs::scheduler`] begins with.
+#[repr(C)]
+struct Ring {
+    slot: u64,
+    members: [Member; LEGS + 1],
 }
 
 fn semaphore(count: u32) -> Semaphore {

@@ -2,7 +2,7 @@
 //!
 //! Receiving threads begin with what they need in `rdi` (see [`Entry`]) and keep their selectors on the stack, because a receive leaves them no other register.
 
-use cairn_abi::service::{current, receive, semaphore};
+use cairn_abi::service::{current, receive, scheduler, semaphore};
 use cairn_abi::{flag, op};
 use core::arch::{asm, naked_asm};
 
@@ -345,6 +345,78 @@ pub unsafe extern "C" fn yielder(_: u64) -> ! {
         reply = const (receive::REPLY as u64) << 32,
         receive = const (receive::RECEIVE as u64) << 32,
         yield_ = const (current::YIELD as u64) << 32,
+    )
+}
+
+/// Calls the portal in the upper half of its argument for ever.
+///
+/// # Safety
+/// Only as a thread's first instruction.
+#[unsafe(naked)]
+pub unsafe extern "C" fn caller(_: u64) -> ! {
+    naked_asm!(
+        "mov rbx, rdi",
+        "shr rbx, 32",
+        "2:",
+        "mov eax, ebx",
+        "syscall",
+        "jmp 2b",
+    )
+}
+
+/// What [`scheduler`] knows of a member. Its address is the member's badge.
+#[repr(C)]
+pub struct Member {
+    /// Its call, which is answered when its turn comes.
+    pub token: u64,
+    pub id: u64,
+    /// Whose turn comes behind its own.
+    pub next: *const Member,
+}
+
+/// A scheduler: whoever calls gives the turn to the next, whose call is answered then. The first member of all, to whom `rdi` leads, runs when anybody is ready; nobody does when somebody waits otherwise.
+/// In front of that member is the slot of the receive right.
+///
+/// # Safety
+/// Only as a thread's first instruction.
+#[unsafe(naked)]
+pub unsafe extern "C" fn scheduler(_: u64) -> ! {
+    naked_asm!(
+        "push rdi",
+        "mov ecx, [rdi - 8]",
+        "mov rax, {dispatch}",
+        "or rax, rcx",
+        "push rax",
+        "xor esi, esi",
+        "jmp 4f",
+        "2:",
+        "test rbp, rbp",
+        "jz 4f",
+        "mov [rbx + {token}], rbp",
+        "mov rcx, [rbx + {next}]",
+        "mov rbp, [rcx + {token}]",
+        "mov rbx, [rcx + {id}]",
+        "3:",
+        "xor r15d, r15d",
+        "mov rax, [rsp]",
+        "syscall",
+        "jmp 2b",
+        "4:",
+        "xor ebp, ebp",
+        "xor ebx, ebx",
+        // Nothing was received: the first member has not come yet, or has left.
+        "test al, al",
+        "jnz 3b",
+        "cmp esi, {ready}",
+        "jne 3b",
+        "mov rcx, [rsp + 8]",
+        "mov rbx, [rcx + {id}]",
+        "jmp 3b",
+        dispatch = const (receive::DISPATCH as u64) << 32,
+        ready = const scheduler::READY,
+        token = const core::mem::offset_of!(Member, token),
+        id = const core::mem::offset_of!(Member, id),
+        next = const core::mem::offset_of!(Member, next),
     )
 }
 

@@ -318,7 +318,7 @@ fn a_domain_of_many_threads_and_portals_goes_in_shares() {
 
 #[test]
 fn a_channel_with_many_callers_dies_in_shares() {
-    let mut w = World::with_pools(20);
+    let mut w = World::with_pools(24);
     let server = w.domain();
     let client = w.domain();
     let (rx, own) = w.channel(server);

@@ -3,6 +3,7 @@
 use crate::arch::sim::Sim;
 use crate::dispatch::Dispatch;
 use crate::frames::FrameKind;
+use crate::partition::ASIDE;
 use crate::pool::{ChannelRef, Handle, SemaphoreRef, ThreadRef, INDEX_MASK};
 use crate::portal::table::Target;
 use crate::queue::List;
@@ -10,6 +11,7 @@ use crate::quick::SIGNED;
 use crate::revoke;
 use crate::thread::{Sending, State};
 use crate::Kernel;
+use cairn_abi::service::scheduler;
 use cairn_abi::PortalKind;
 use std::collections::{BTreeMap, BTreeSet};
 use std::vec::Vec;
@@ -52,6 +54,7 @@ pub fn check(k: &Kernel<Sim>) {
     frames(k);
     windows(k);
     dispatch(k);
+    partitions(k);
     interrupts(k);
     ways(k);
 }
@@ -80,6 +83,72 @@ fn ways(k: &Kernel<Sim>) {
             assert_eq!(driver.map(|t| k.threads.address(t)), Some(way.driver));
             assert_eq!(k.domains.address(d), way.domain);
         }
+    }
+}
+
+/// Members are those that their partition's list has; one that is not chosen is aside, and one that is aside could run; whoever is chosen runs, waits in the ready queue, or shows as a
+/// floor where it ran.
+fn partitions(k: &Kernel<Sim>) {
+    let mut members = BTreeSet::new();
+    for (index, partition) in k.partitions.iter().enumerate() {
+        let number = index as u8 + 1;
+        let mut previous = None;
+        let mut next = partition.first;
+        while let Some(t) = next {
+            let thread = &k.threads[t];
+            assert_eq!(
+                (thread.partition, thread.members.previous),
+                (number, previous)
+            );
+            assert!(members.insert(t));
+            assert_ne!(thread.state, State::Dead);
+            let chosen = partition.chosen == Some(t);
+            assert_eq!(thread.stops & ASIDE == 0, chosen);
+            if thread.state == State::Aside {
+                assert!(!chosen);
+                assert_eq!(
+                    u64::from(thread.standing),
+                    scheduler::READY,
+                    "{t:?} is not told of"
+                );
+            }
+            assert!(!chosen || thread.base <= thread.assigned);
+            previous = next;
+            next = thread.members.next;
+        }
+        assert!(partition.chosen.is_none_or(|t| members.contains(&t)));
+        assert_eq!(partition.channel.is_some(), partition.first.is_some());
+        if let Some(c) = partition.channel {
+            assert_eq!(k.channels[c].partition, number);
+        }
+        assert!(partition.due == 0 || k.watch_end <= partition.due);
+        let Some((_, core)) = cores(k).nth(partition.core as usize) else {
+            panic!("no such core");
+        };
+        if partition.chosen.is_some() {
+            assert!(partition.floor >= 0);
+            assert!(core.ready.top() >= partition.floor || told(k, partition.core as usize));
+            if let (Some(current), false) = (core.current, told(k, partition.core as usize)) {
+                assert!(k.threads[current].effective as i16 >= partition.floor);
+            }
+            assert!(
+                core.current.is_some() || told(k, partition.core as usize),
+                "nobody is told"
+            );
+        }
+    }
+    for t in k.threads.all() {
+        let thread = &k.threads[t];
+        assert_eq!(thread.partition != 0, members.contains(&t));
+        assert!(thread.partition != 0 || thread.stops & ASIDE == 0 && thread.state != State::Aside);
+        if let Some(c) = thread.news.channel {
+            let gone = u64::from(thread.standing) == scheduler::GONE;
+            assert!(gone || k.partitions[thread.partition as usize - 1].channel == Some(c));
+        }
+    }
+    for c in k.channels.all() {
+        let number = k.channels[c].partition as usize;
+        assert!(number == 0 || k.partitions[number - 1].channel == Some(c));
     }
 }
 
@@ -177,9 +246,15 @@ fn threads(k: &Kernel<Sim>, places: &BTreeMap<ThreadRef, Place>) {
             }
             (State::Receiving, Some(c)) => Some(Place::Receiving(c)),
             (State::Waiting, None) => thread.waits.map(Place::Waiting),
-            (State::New | State::Running | State::Sleeping | State::Parked | State::Dead, None) => {
-                None
-            }
+            (
+                State::New
+                | State::Running
+                | State::Aside
+                | State::Sleeping
+                | State::Parked
+                | State::Dead,
+                None,
+            ) => None,
             other => panic!("{t:?}: {other:?}"),
         };
         assert_eq!(place, expected, "{t:?} {:?}", thread.state);
@@ -199,7 +274,10 @@ fn threads(k: &Kernel<Sim>, places: &BTreeMap<ThreadRef, Place>) {
         }
         if thread.state == State::Dead {
             assert!(
-                thread.holders != 0 || thread.pulse.is_queued() || thread.lifted,
+                thread.holders != 0
+                    || thread.pulse.is_queued()
+                    || thread.news.is_queued()
+                    || thread.lifted,
                 "{t:?} lingers"
             );
             assert!(thread.client.is_none() && thread.serving.is_none());

@@ -38,6 +38,13 @@ enum Step {
         flags: u64,
         receive: bool,
     },
+    /// A thread is chosen by whoever may receive, which replies or not and waits.
+    Dispatch {
+        who: u8,
+        flags: u64,
+        reply: bool,
+        ns: u64,
+    },
     Transfer {
         read: bool,
         len: u64,
@@ -166,6 +173,8 @@ fn step() -> impl Strategy<Value = Step> {
         6 => flags().prop_map(|flags| Step::Receive { flags }),
         6 => (0u8..3, flags(), any::<bool>())
             .prop_map(|(old, flags, receive)| Step::Reply { old, flags, receive }),
+        8 => (any::<u8>(), flags(), any::<bool>(), 0u64..3_000_000)
+            .prop_map(|(who, flags, reply, ns)| Step::Dispatch { who, flags, reply, ns }),
         2 => (any::<bool>(), 0u64..20_000, any::<bool>())
             .prop_map(|(read, len, hole)| Step::Transfer { read, len, hole }),
         2 => (0u64..500).prop_map(|ns| Step::Deadline { ns }),
@@ -179,7 +188,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Exception),
         2 => (0u64..2_000_000).prop_map(|ns| Step::Time { ns }),
         1 => (0u64..150_000_000).prop_map(|ns| Step::Time { ns }),
-        6 => (0u8..12, any::<u8>(), any::<u8>())
+        9 => (0u8..15, any::<u8>(), any::<u8>())
             .prop_map(|(act, who, value)| Step::Init { act, who, value }),
         1 => any::<u8>().prop_map(|who| Step::Wake { who }),
         5 => (any::<u8>(), any::<u8>(), any::<u8>())
@@ -395,6 +404,13 @@ impl Play {
         let id = self.pick(who);
         let control = |op: u8, word: u64| [id, op as u64, word, value as u64 % 3, 0];
         let words = match act {
+            // Into partitions, and out of them.
+            12 | 13 => {
+                let own = self.own[value as usize % DOMAINS] as u64;
+                let bound = (value as u64 >> 2) * 1_000_000;
+                [id, thread::SET_SCHEDULER as u64, own, who as u64, bound]
+            }
+            14 => control(thread::SET_SCHEDULER, 0),
             0 => control(thread::POKE, 0),
             1 => control(thread::STOP, 0),
             2 => control(thread::CONTINUE, 0),
@@ -539,6 +555,28 @@ impl Play {
                 let words = [fault::RESOLVED, 0, 0, 0, 0, 0, 0, passed];
                 let parts = [BUFFER, 100, 10, 0];
                 self.raw(slot, op, flags | flag::portals(portals), words, parts);
+            }
+            Step::Dispatch {
+                who,
+                flags,
+                reply,
+                ns,
+            } => {
+                let slot = self.slot_of(K::Receive, 0);
+                let t = self.w.current().expect("somebody");
+                let member = match who {
+                    0..50 => 0,
+                    _ => self.pick(who),
+                };
+                let until = match ns % 3 {
+                    0 => self.w.k.arch.time + ns,
+                    _ => 0,
+                };
+                if !reply {
+                    self.w.k.threads[t].registers.rbp = 0;
+                }
+                let words = [fault::RESOLVED, 0, 0, 0, 0, 0, 0, 0];
+                self.raw(slot, receive::DISPATCH, flags, words, [0, until, member, 0]);
             }
             Step::Transfer { read, len, hole } => {
                 let slot = self.slot_of(K::Receive, 0);

@@ -36,7 +36,7 @@ impl World {
 }
 
 fn scene(domains: usize, count: u64, kind: u64) -> Scene {
-    let mut w = World::new();
+    let mut w = World::with_pools(20);
     let doms: Vec<_> = (0..domains).map(|_| w.domain()).collect();
     let slots = w.semaphore(&doms, count, kind);
     Scene { w, doms, slots }
