@@ -31,16 +31,12 @@ const GENERAL: [(&str, &str); 1] = [("call-reply", "call-reply-general")];
 const LEG: &str = "chain-leg";
 const FIRST_LEG: &str = "chain-2";
 /// Rows, and those that must cost the same.
-const FLAT: [(&str, &[&str]); 4] = [
+const FLAT: [(&str, &[&str]); 3] = [
     (FIRST_LEG, &[LEG]),
     ("yield-2", &["yield-4", "yield-8"]),
     (
         "semaphore-ring-2",
         &["semaphore-ring-4", "semaphore-ring-8"],
-    ),
-    (
-        "partition-ring-2",
-        &["partition-ring-4", "partition-ring-8"],
     ),
 ];
 /// Rows with one of the program benches/load.c as background.
