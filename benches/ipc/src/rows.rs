@@ -198,7 +198,8 @@ unsafe extern "C" fn measuring(place: u64) -> ! {
     }
 }
 
-/// A turn handed round a ring of threads that are one partition, by calls of their scheduler, which holds who waits for its turn: per switch. Two threads of this domain, and one of each of so many domains.
+/// A turn handed round a ring of threads that are one partition, by calls of their scheduler, which holds who waits for its turn: per switch. Two threads of
+/// this domain, and one of each of so many domains.
 fn partitions(samples: &mut Samples, legs: &[Portal; LEGS], measures: Portal) {
     for (name, count, domains) in [
         ("partition-switch", 2, 1),

@@ -374,7 +374,8 @@ pub struct Member {
     pub next: *const Member,
 }
 
-/// A scheduler: whoever calls gives the turn to the next, whose call is answered then. The first member of all, to whom `rdi` leads, runs when anybody is ready; nobody does when somebody waits otherwise.
+/// A scheduler: whoever calls gives the turn to the next, whose call is answered then. The first member of all, to whom `rdi` leads, runs when anybody is
+/// ready; nobody does when somebody waits otherwise.
 /// In front of that member is the slot of the receive right.
 ///
 /// # Safety

@@ -86,7 +86,8 @@ fn ways(k: &Kernel<Sim>) {
     }
 }
 
-/// Members are those that their partition's list has; one that is not chosen is aside, and one that is aside could run; whoever is chosen runs, waits in the ready queue, or shows as a
+/// Members are those that their partition's list has; one that is not chosen is aside, and one that is aside could run; whoever is chosen runs, waits in the
+/// ready queue, or shows as a
 /// floor where it ran.
 fn partitions(k: &Kernel<Sim>) {
     let mut members = BTreeSet::new();

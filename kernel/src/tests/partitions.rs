@@ -10,7 +10,8 @@ const TOP: u8 = 50;
 /// What members have while they have a scheduler.
 const LEVEL: u8 = TOP - 1;
 
-/// A scheduler that waits at its channel, `N` members with badges from 100 on, and priorities from 20 on; none of them was told of yet but as ready. `init` rests.
+/// A scheduler that waits at its channel, `N` members with badges from 100 on, and priorities from 20 on; none of them was told of yet but as ready. `init`
+/// rests.
 struct Scene<const N: usize> {
     w: World,
     s: ThreadRef,

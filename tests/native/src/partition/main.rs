@@ -1,4 +1,5 @@
-//! A partition with a scheduler outside the nucleus (`scheduler.rs`): semaphores of that, priorities, turns, a wait for something else, and the scheduler's end. Says `partition: done` when all was right.
+//! A partition with a scheduler outside the nucleus (`scheduler.rs`): semaphores of that, priorities, turns, a wait for something else, and the scheduler's
+//! end. Says `partition: done` when all was right.
 #![no_std]
 #![no_main]
 

@@ -1,6 +1,8 @@
-//! A scheduler outside the nucleus: fixed priorities, turns among equals by YIELD, and semaphores that are portals to it. It is the example of docs/services/schedulers.md.
+//! A scheduler outside the nucleus: fixed priorities, turns among equals by YIELD, and semaphores that are portals to it. It is the example of
+//! docs/services/schedulers.md.
 //!
-//! Whoever has a thread's portal calls JOIN (w1 priority, the thread's portal passed), and gets a portal for that member's calls: P and V of a semaphore (w1 its number), YIELD.
+//! Whoever has a thread's portal calls JOIN (w1 priority, the thread's portal passed), and gets a portal for that member's calls: P and V of a semaphore (w1
+//! its number), YIELD.
 //! A call is answered when its turn has come: the answer, the choice and the wait for what comes next are one entry.
 #![no_std]
 #![no_main]
