@@ -1,20 +1,17 @@
 //! Partitions: threads whose turns a component gives, outside the nucleus.
 //!
-//! A *member* belongs to a channel, its scheduler's. It runs only while it is *chosen*: by DISPATCH at that channel, which replies, chooses and receives in
-//! one entry. Of all
-//! members of a partition one at most is chosen. It has the priority below that of the thread which chose it, so the scheduler, when it is told something,
-//! goes first without
-//! anything being done about the member. A member that is not chosen is kept from running by a bit beside the count of its stops ([`ASIDE`]): all ways heed
-//! that already, so
-//! threads outside cost nothing more. A member that would be ready and is not chosen is [`State::Aside`], in no queue.
+//! A *member* belongs to a channel, its scheduler's. It runs only while it is *chosen*: by DISPATCH at that channel, which replies, chooses and receives in one
+//! entry. Of all members of a partition one at most is chosen. It has the priority below that of the thread which chose it, so the scheduler, when it is told
+//! something, goes first without anything being done about the member. A member that is not chosen is kept from running by a bit beside the count of its stops
+//! ([`ASIDE`]): all ways heed that already, so threads outside cost nothing more. A member that would be ready and is not chosen is [`State::Aside`], in no
+//! queue.
 //!
 //! The scheduler is told of its members by pulses with their badges (READY, BLOCKED, GONE). That the chosen one waits, or that a server waits which works for
-//! it, shows in the ready queue of the
-//! core: the partition is in it as a floor at the chosen one's priority ([`PriorityQueue::set_floor`](crate::queue::PriorityQueue::set_floor)). Whoever waits
-//! meets it.
+//! it, shows in the ready queue of the core: the partition is in it as a floor at the chosen one's priority
+//! ([`PriorityQueue::set_floor`](crate::queue::PriorityQueue::set_floor)). Whoever waits meets it.
 //!
-//! What always holds: a member has ASIDE unless it is its partition's chosen one; a partition has a channel while it has members, and that one's `partition`
-//! is it.
+//! What always holds: a member has ASIDE unless it is its partition's chosen one; a partition has a channel while it has members, and that one's `partition` is
+//! it.
 
 use crate::arch::Arch;
 use crate::pool::{ChannelRef, ThreadRef};
