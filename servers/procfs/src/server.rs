@@ -636,7 +636,11 @@ impl<S: System> Server for Procfs<S> {
             }
         }
         let later = match node {
-            Node::Row(index, _) => self.rows[index].what.is_made_when_read(),
+            // (What is guarded is for who might look when it was opened.)
+            Node::Row(index, _) => {
+                let row = &self.rows[index];
+                row.what.is_made_when_read() && !row.guarded
+            }
             _ => false,
         };
         let text = match later {
