@@ -15,7 +15,7 @@ mkdir -p "$here/bin" "$here/errors"
 # $1: package, $2: what of its archive
 fetch() {
     [ -e "$here/fetched" ] && return
-    (cd "$here" && apt-get -q download "$1" && dpkg-deb -x "$1"_*.deb package && rm -f "$1"_*.deb)
+    (cd "$here" && apt-get -q -o APT::Sandbox::User=root download "$1" && dpkg-deb -x "$1"_*.deb package && rm -f "$1"_*.deb)
     archive=$(find "$here/package" -name '*.tar.xz' | head -1)
     shift
     mkdir -p "$here/source"
@@ -40,7 +40,7 @@ glibc() {
     cp "$source"/include/array_length.h "$source"/include/libc-diag.h "$source"/include/intprops.h "$source"/test-skeleton.c "$include/"
     cp "$source"/malloc/dynarray* "$include/malloc/"
     grep -v include_next "$source/include/scratch_buffer.h" >"$include/scratch_buffer.h"
-    grep -v include_next "$source/include/dynarray.h" >"$include/dynarray.h"
+    cp "$source/malloc/dynarray.h" "$include/"
     for empty in config.h libc-config.h shlib-compat.h atomic.h; do : >"$include/$empty"; done
     # What the build of glibc defines, for its tests beside the C library that is installed.
     cat >"$include/outside.h" <<'END'
