@@ -96,9 +96,10 @@ pub mod receive {
     /// w0 where to go on, 0 at first → w0 where it is, 0: there are no more; w1 badge: the next portal to this channel that is held, or from which one came. (For a server that comes after one that
     /// died: what was to hear of a portal's end, or was about to be given one, may have died with it.)
     pub const NEXT_BADGE: u8 = 9;
-    /// Reply to the caller behind rbp (0: to none; no PARTS), choose the member with thread id rbx (0: none) and receive; the chosen one runs meanwhile, at the priority below the caller's own, until it waits, another is chosen
-    /// or this receive is over at r15 (absolute ns; 0: a deadline as for RECEIVE), which is `TimedOut`. `BadArgument`: no member of this channel's partition, or it may not run on this core; the caller is
-    /// a member itself, or has priority 0.
+    /// Reply to the caller behind rbp (0: to none; no PARTS), choose the member with thread id rbx (0: none) and receive; the chosen one runs meanwhile, at
+    /// the priority below the caller's own, until it waits, another is chosen or this receive is over at r15 (absolute ns; 0: a deadline as for RECEIVE),
+    /// which is `TimedOut`. `BadArgument`: no member of this channel's partition, or it may not run on this core; the caller is a member itself, or has
+    /// priority 0.
     pub const DISPATCH: u8 = 10;
 
     /// How many operations a signature can have lines for: those with the lowest numbers.
@@ -190,8 +191,9 @@ pub mod thread {
     pub const CONTINUE: u8 = 9;
     /// w0 a bit for each core that the thread may run on (others are ignored; `BadArgument` if none is left).
     pub const SET_AFFINITY: u8 = 10;
-    /// w0 receive slot of the caller, w1 badge, w2 bound in ns (0: as before, at first [`super::scheduler::BOUND`]): the thread is a member of that channel's partition from now on, and runs only when it is chosen
-    /// there ([`super::receive::DISPATCH`]) → w0 its thread id. w0 0: it has no scheduler any more. `NoMemory`: there are as many partitions as can be. `Dead`. `BadArgument`: it has none.
+    /// w0 receive slot of the caller, w1 badge, w2 bound in ns (0: as before, at first [`super::scheduler::BOUND`]): the thread is a member of that channel's
+    /// partition from now on, and runs only when it is chosen there ([`super::receive::DISPATCH`]) → w0 its thread id. w0 0: it has no scheduler any more.
+    /// `NoMemory`: there are as many partitions as can be. `Dead`. `BadArgument`: it has none.
     pub const SET_SCHEDULER: u8 = 11;
 }
 

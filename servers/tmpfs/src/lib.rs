@@ -1,7 +1,8 @@
 //! A file system in memory: the root's, filled from the boot archive, or an empty one of mount(2).
 //!
 //! * [`pool`] pages of memory, [`content`] a file's pages, [`directory`] names, [`inode`] nodes and their numbers, [`attributes`] their extended attributes;
-//! * [`server`] the tree for the framework, [`data`] reading, writing and mapping, `seals` what a file takes no more, `gone` where open files without a name were;
+//! * [`server`] the tree for the framework, [`data`] reading, writing and mapping, `seals` what a file takes no more, `gone` where open files without a name
+//!   were;
 //! * [`archive`] the first content, [`options`] what mount(2) says.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]

@@ -222,7 +222,8 @@ pub fn ppoll(f: &mut Frame) -> Result<u64> {
     end_mask(begun, result)
 }
 
-/// What is left of the time is written back by `write`, also when a signal comes; what was no time stays as it is. (A call that begins again takes what is written.)
+/// What is left of the time is written back by `write`, also when a signal comes; what was no time stays as it is. (A call that begins again takes what is
+/// written.)
 fn write_left(
     timeout: u64,
     deadline: Option<u64>,

@@ -1,5 +1,5 @@
-//! NETLINK_SOCK_DIAG of local sockets (unix_diag), as `ss -x` reads it: what the server `local` knows of them, some at a time. One that is asked for by its number
-//! is looked for in the same way, so that no request takes long, however many there are.
+//! NETLINK_SOCK_DIAG of local sockets (unix_diag), as `ss -x` reads it: what the server `local` knows of them, some at a time. One that is asked for by its
+//! number is looked for in the same way, so that no request takes long, however many there are.
 
 use super::diag::{BY_FAMILY, DESTROY};
 use super::message::{flag, word, Builder, Message, HEADER};
