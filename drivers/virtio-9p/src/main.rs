@@ -10,6 +10,7 @@ use cairn_cache::Slot;
 use cairn_device::start::{refuse, start, Trouble, CHANNEL};
 use cairn_device::{Pieces, Wanted};
 use cairn_idl::pci;
+use cairn_resmgr::objects::tell_names;
 use cairn_resmgr::{event, Keepsake, Manager, Native, NativeObjects, Recovered};
 use cairn_rt::{log, memory, paging, startup, time, Portal, Received};
 use cairn_virtio::transport;
@@ -116,6 +117,7 @@ fn arena() -> Result<(Arena, u32), &'static str> {
     let bytes = memory::map(slots as usize * PAGE).ok_or("no memory for the arena")?;
     let lending = CHANNEL.make_portal(MEMORY);
     let lending = lending.and_then(|watcher| memory::lend(bytes, watcher));
+    tell_names(CHANNEL);
     let watching = CHANNEL.make_portal(PAGES).and_then(paging::watch);
     match lending.and(watching) {
         Ok(()) => Ok((Arena(bytes), slots)),

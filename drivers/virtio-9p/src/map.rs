@@ -94,6 +94,12 @@ impl<M: Medium> Maps<M> {
         file
     }
 
+    /// The node whose file the object with this tag shows.
+    pub fn shown(&self, tag: u64) -> Option<Index> {
+        let file = self.tags.get(&tag)?;
+        Some(self.files.get(file)?.node)
+    }
+
     /// The object of a file of so many pages.
     pub fn object(&mut self, file: File, pages: u64) -> Option<Portal> {
         self.unused.remove(&file);

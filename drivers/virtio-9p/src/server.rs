@@ -13,7 +13,7 @@ use cairn_abi::{pulse, Token};
 use cairn_idl::errno::*;
 use cairn_idl::fs::{o, s, Stat, Statfs, NAME_MAX};
 use cairn_ninep::{answer, kind, Ask, Attributes, Set, Time, Trouble, REMOVE_DIRECTORY};
-use cairn_resmgr::server::{put, Answer, Change, Meta, New, Opened, Rename};
+use cairn_resmgr::server::{put, Answer, Change, Meta, New, Opened, Rename, Shown};
 use cairn_resmgr::{layout, Context, Data, Dirents, Failure, Handle, Server};
 use cairn_rt::{Portal, Received};
 
@@ -1013,6 +1013,10 @@ impl<W: Wire, M: Medium> Server for Share<W, M> {
     /// Frames would be those of a mapping.
     fn mapping_follows(&mut self, _: Index) -> bool {
         false
+    }
+
+    fn shown(&mut self, tag: u64, _: &mut [u8]) -> Option<Shown<Index>> {
+        self.maps.shown(tag).map(Shown::File)
     }
 
     /// Privately, or to be read.

@@ -368,6 +368,7 @@ impl<S: Server> Core<S> {
             fs::SYMLINK => self.symlink(server, cx),
             fs::READLINK => self.readlink(server, cx),
             fs::GETPATH => self.getpath(server, cx),
+            fs::FILE_OF => self.file_of(server, cx),
             fs::DESCRIBE => self.describe(server, cx),
             fs::FILE_HANDLE => self.file_handle(server, cx),
             fs::EXECUTE => self.execute(server, cx),

@@ -7,9 +7,10 @@ use crate::handle::Handle;
 use crate::layout;
 use crate::manager::{Core, Mount};
 use crate::notice::{what, Name};
+use crate::objects::NAMES;
 use crate::path::{Dots, Found, Last};
 use crate::permission::{self, EXECUTE, READ, WRITE};
-use crate::server::{Access, Answer, Change, New, Rename, Server, APPEND_ONLY, IMMUTABLE};
+use crate::server::{Access, Answer, Change, New, Rename, Server, Shown, APPEND_ONLY, IMMUTABLE};
 use crate::transport::Leads;
 use cairn_abi::flag;
 use cairn_idl::errno::*;
@@ -561,12 +562,12 @@ impl<S: Server> Core<S> {
         let node = self.start(server, cx.request.badge, cx.request.sender)?;
         let mut number = 0;
         let mut gone = cx.request.words[1] == 1;
-        let mut length = match server.label(node, &mut self.text) {
-            Some(length) => {
+        let length = match (server.label(node, &mut self.text), cx.request.badge) {
+            (Some(length), _) => {
                 gone = false;
                 length
             }
-            None => match self.mount_of(cx.request.badge) {
+            (None, badge) => match self.mount_of(badge) {
                 Some(at) => {
                     let (length, mount) = self.path_from(server, cx, (at, node), &mut gone)?;
                     number = 1 << 32 | u64::from(mount);
@@ -575,15 +576,64 @@ impl<S: Server> Core<S> {
                 None => self.absolute(server, cx, node, &mut gone)?,
             },
         };
-        if gone {
-            let rest = self.text.get_mut(length..length + DELETED.len());
-            rest.ok_or(Failure::Errno(ERANGE))?.copy_from_slice(DELETED);
-            length += DELETED.len();
-        }
+        let length = self.deleted(gone, length)?;
         if length > cx.request.in_len {
             return fail(ERANGE);
         }
         let words = [length as u64, number];
+        Ok(Reply::new(&words).data(&self.text[..length]))
+    }
+
+    /// What is shown of a file without a name, behind the path in `self.text`.
+    fn deleted(&mut self, gone: bool, length: usize) -> Answer<usize> {
+        if !gone {
+            return Ok(length);
+        }
+        let rest = self.text.get_mut(length..length + DELETED.len());
+        rest.ok_or(Failure::Errno(ERANGE))?.copy_from_slice(DELETED);
+        Ok(length + DELETED.len())
+    }
+
+    /// FILE_OF
+    pub fn file_of<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
+        if cx.request.badge != NAMES {
+            return fail(EPERM);
+        }
+        let tag = cx.request.words[1];
+        let head = self.prefix.len() + 1;
+        let room = self.text.get_mut(head..).unwrap_or_default();
+        let (length, device, inode) = match server.shown(tag, room) {
+            None => return fail(ENOENT),
+            Some(Shown::Named(length, device, inode)) => {
+                self.text.copy_within(head..head + length, 0);
+                (length, device, inode)
+            }
+            Some(Shown::Gone(length, device, inode)) => {
+                let length = self.below_prefix(length);
+                (self.deleted(true, length)?, device, inode)
+            }
+            Some(Shown::File(node)) => {
+                let stat = server.stat(cx, node)?;
+                let length = match server.label(node, &mut self.text) {
+                    Some(length) => Ok(length),
+                    None => {
+                        let mut gone = true;
+                        let length = self.absolute(server, cx, node, &mut gone);
+                        length.and_then(|length| self.deleted(gone, length))
+                    }
+                };
+                let length = match length {
+                    // Its name is not known.
+                    Err(Failure::Errno(_)) => 0,
+                    other => other?,
+                };
+                (length, stat.dev, stat.ino)
+            }
+        };
+        if length > cx.request.in_len {
+            return fail(ERANGE);
+        }
+        let words = [length as u64, device, inode];
         Ok(Reply::new(&words).data(&self.text[..length]))
     }
 
@@ -599,12 +649,18 @@ impl<S: Server> Core<S> {
         let room = self.text.get_mut(head + 1..);
         let room = room.ok_or(Failure::Errno(ENAMETOOLONG))?;
         let length = path_or_gone(server, cx, node, room, gone)?;
+        Ok(self.below_prefix(length))
+    }
+
+    /// A path of this length lies in `self.text` where the prefix leaves room for itself and a slash: the length of both.
+    fn below_prefix(&mut self, length: usize) -> usize {
+        let head = self.prefix.len();
         self.text[..head].copy_from_slice(&self.prefix);
         self.text[head] = b'/';
         if length == 0 && head != 0 {
-            return Ok(head);
+            return head;
         }
-        Ok((head + 1 + length).min(PATH_MAX))
+        (head + 1 + length).min(PATH_MAX)
     }
 
     /// MOUNT_POINT

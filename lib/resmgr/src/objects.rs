@@ -4,11 +4,21 @@ use alloc::vec::Vec;
 use cairn_abi::layout::PAGE;
 use cairn_cache::mapped::{Objects, Refused};
 use cairn_cache::Slot;
-use cairn_rt::{paging, Portal};
+use cairn_rt::{paging, Portal, Receiver};
 
 /// Runs of written pages taken from `vm` at a time, and bytes of one.
 const RUNS: usize = 64;
 const RUN: usize = 16;
+
+/// The badge by which FILE_OF comes: of no handle.
+pub const NAMES: u64 = 1 << 63 | 1 << 32;
+
+/// From now on this component says which files its memory objects show ([`crate::Server::shown`]). Where that cannot be, /proc/PID/maps shows no names.
+pub fn tell_names(receiver: Receiver) {
+    if let Ok(portal) = receiver.make_portal(NAMES) {
+        let _ = paging::names(portal);
+    }
+}
 
 /// The objects of a component whose arena begins at this address. (It must have said [`paging::watch`].)
 #[derive(Clone, Copy, Debug)]

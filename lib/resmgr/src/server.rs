@@ -186,6 +186,16 @@ pub fn put(bytes: &[u8], into: &mut [u8]) -> Answer<usize> {
     Ok(bytes.len())
 }
 
+/// What a memory object shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown<Node> {
+    File(Node),
+    /// A file that is gone: the length of the path where it was, device and inode number.
+    Gone(usize, u64, u64),
+    /// No file, but something with a name of this length, and such numbers.
+    Named(usize, u64, u64),
+}
+
 /// A resource manager. See the head of this file.
 pub trait Server: Sized {
     /// Names a node; cheap to copy (an index).
@@ -289,6 +299,12 @@ pub trait Server: Sized {
     /// A name for GETPATH that is no path below the root (`pipe:[7]`), into `into`; its length.
     fn label(&mut self, node: Self::Node, into: &mut [u8]) -> Option<usize> {
         let _ = (node, into);
+        None
+    }
+
+    /// What an object shows whose tag in `vm` is this ([`crate::objects::tell_names`]); what is no node's into `into`. None: there is no such object.
+    fn shown(&mut self, tag: u64, into: &mut [u8]) -> Option<Shown<Self::Node>> {
+        let _ = (tag, into);
         None
     }
 

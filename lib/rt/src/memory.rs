@@ -151,7 +151,7 @@ impl Shared {
             }
             let (list, all) = (&list[..told * 8], (first + told) as u64);
             match portal {
-                None => portal = Some(object(list, true).ok()?),
+                None => portal = Some(object(list, true, 0).ok()?),
                 Some(made) if change_object(made, first as u64, list, all).is_err() => {
                     made.close();
                     return None;
@@ -207,10 +207,10 @@ fn advise(pages: &mut [u8], advice: u64) -> Result<(), Error> {
 }
 
 /// A memory object of these pages (addresses in this domain, 0 = a hole).
-pub fn object(addresses: &[u8], shared_writable: bool) -> Result<Portal, Error> {
+pub fn object(addresses: &[u8], shared_writable: bool, tag: u64) -> Result<Portal, Error> {
     let pages = (addresses.len() / 8) as u64;
     vm::Client(&VM)
-        .object_create(pages, shared_writable as u64, 0, addresses)
+        .object_create(pages, shared_writable as u64, tag, addresses)
         .map(|object| Portal(object.slot()))
         .map_err(gate)
 }

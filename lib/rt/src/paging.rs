@@ -69,6 +69,11 @@ pub fn watch(watcher: Portal) -> Result<(), Error> {
     vm::Client(&VM).object_watch(watcher.0).map_err(gate)
 }
 
+/// The portal by which this component says which files its objects show (`fs::FILE_OF`).
+pub fn names(namer: Portal) -> Result<(), Error> {
+    vm::Client(&VM).names(namer.0).map_err(gate)
+}
+
 /// Further objects of an answer that nobody has mapped any more, which are still to be told: the last ones of so many.
 static UNUSED: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
 static UNUSED_LEFT: AtomicUsize = AtomicUsize::new(0);

@@ -19,6 +19,7 @@ use cairn_ext4_server::{
 };
 use cairn_idl::errno::*;
 use cairn_resmgr::event::serve;
+use cairn_resmgr::objects::tell_names;
 use cairn_resmgr::{Keepsake, Manager, Native, NativeObjects, Recovered};
 use cairn_rt::{memory, paging, startup, time, Portal, Received, Receiver};
 
@@ -135,6 +136,7 @@ fn main() -> ! {
     if let Err(error) = watching {
         give_up(ENOMEM, format_args!("no mapped files: {error:?}"));
     }
+    tell_names(CHANNEL);
     let disk = match Disk::open(driver, bytes, CHANNEL, DEVICE) {
         Ok(disk) => disk,
         Err(failure) => give_up(ENXIO, format_args!("no disk: {failure:?}")),

@@ -51,7 +51,7 @@ impl<M: Memory, D: Device> Ext4<M, D> {
         Ok((portal, pages.max(1)))
     }
 
-    fn owner(&self, tag: u64) -> Option<u32> {
+    pub(crate) fn owner(&self, tag: u64) -> Option<u32> {
         let node = self.nodes.get(tag as u32)?;
         (node.identity() == tag && node.file.is_some()).then_some(node.ino)
     }

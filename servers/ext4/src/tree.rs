@@ -16,7 +16,7 @@ use cairn_idl::capability;
 use cairn_idl::errno::*;
 use cairn_idl::fs::{self, kind, o, s, Stat, Statfs, HANDLE_MAX, NAME_MAX};
 use cairn_idl::label;
-use cairn_resmgr::server::{put, Answer};
+use cairn_resmgr::server::{put, Answer, Shown};
 use cairn_resmgr::{
     Access, Change, Context, Data, Dirents, Failure, Handle, Meta, New, Opened, Rename, Server,
 };
@@ -814,6 +814,10 @@ impl<M: Memory, D: Attached> Server for Ext4<M, D> {
         // What is being discarded is waited for.
         matches!(operation, fs::LOCK | fs::FLOCK | fs::POLL)
             || operation == fs::IOCTL && progress == 0
+    }
+
+    fn shown(&mut self, tag: u64, _: &mut [u8]) -> Option<Shown<u32>> {
+        self.owner(tag).map(Shown::File)
     }
 
     fn map(

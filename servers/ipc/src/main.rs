@@ -11,6 +11,7 @@ use cairn_ipc::mq::Notify;
 use cairn_ipc::server::Outside;
 use cairn_ipc::Ipc;
 use cairn_resmgr::event::serve;
+use cairn_resmgr::objects::tell_names;
 use cairn_resmgr::{Manager, Native, Transport};
 use cairn_rt::paging::{self, Request};
 use cairn_rt::{log, startup, time, Portal};
@@ -97,6 +98,7 @@ impl Outside for Machine {
 
 fn main() -> ! {
     let mut native = Native::new();
+    tell_names(native.receiver);
     let watching = native.make_portal(UNUSED).and_then(paging::watch);
     if watching.is_err() {
         log!("there is no shared memory: vm does not tell who uses it");

@@ -18,7 +18,7 @@ use cairn_idl::ipc::{self, Limits as Which, Notify};
 use cairn_idl::label;
 use cairn_idl::net::{COOKIE_REMOVED, COOKIE_WOKEN};
 use cairn_resmgr::permission::{self, in_groups};
-use cairn_resmgr::server::Answer;
+use cairn_resmgr::server::{Answer, Shown};
 use cairn_resmgr::{
     Context, Data, Direct, Failure, Handle, Handles, Later, Meta, Readiness, Server,
 };
@@ -80,6 +80,9 @@ pub enum Node {
     /// A POSIX queue, and whether it was opened for receiving and for sending.
     Queue(u32, bool, bool),
 }
+
+/// The device of memory without a file, as Linux numbers it.
+const MEMORY_DEVICE: u64 = 1;
 
 /// Bytes of a list of /proc/sysvipc that are made at a time.
 const LINES: usize = 16384;
@@ -1619,6 +1622,14 @@ impl<O: Outside> Server for Ipc<O> {
                 ..Meta::default()
             },
         })
+    }
+
+    /// As Linux calls the memory of a segment.
+    fn shown(&mut self, tag: u64, into: &mut [u8]) -> Option<Shown<Node>> {
+        let key = self.segments.key_of(tag)?;
+        let name = alloc::format!("/SYSV{key:08x} (deleted)");
+        into.get_mut(..name.len())?.copy_from_slice(name.as_bytes());
+        Some(Shown::Named(name.len(), MEMORY_DEVICE, tag))
     }
 
     fn label(&mut self, node: Node, into: &mut [u8]) -> Option<usize> {

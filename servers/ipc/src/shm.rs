@@ -25,6 +25,8 @@ const PAGES_MOST: u64 = 1 << 22;
 #[derive(Debug)]
 pub struct Segment {
     pub owner: Owner,
+    /// The key that it was made with.
+    key: u32,
     pub size: u64,
     pub pages: u64,
     object: Portal,
@@ -76,6 +78,7 @@ impl Segments {
             return Err(ENOMEM);
         }
         let segment = Segment {
+            key: owner.key,
             owner,
             size,
             pages,
@@ -202,6 +205,12 @@ impl Segments {
         segment.owner.mode |= SHM_DEST;
         self.all.forget_key(at);
         self.drop_unused(outside, at)
+    }
+
+    /// The key that the segment was made with whose object has this tag.
+    pub fn key_of(&self, tag: u64) -> Option<u32> {
+        let segment = self.all.things.get(crate::registry::index(tag as u32))?;
+        (u64::from(segment.owner.id) == tag).then_some(segment.key)
     }
 
     /// `vm` says that nobody has the segment with this tag mapped.

@@ -11,6 +11,7 @@ use cairn_cache::Slot;
 use cairn_idl::errno::*;
 use cairn_iso::pages::{Medium, PAGE};
 use cairn_iso::{Iso, Options, MEMORY, PAGES};
+use cairn_resmgr::objects::tell_names;
 use cairn_resmgr::{event, Manager, Native, NativeObjects};
 use cairn_rt::{memory, paging, startup, time, Portal, Receiver};
 
@@ -98,6 +99,7 @@ fn main() -> ! {
     if let Err(error) = lending.and(watching) {
         give_up(ENOMEM, format_args!("no cache: {error:?}"));
     }
+    tell_names(CHANNEL);
     let disk = match Waiting::open(driver, memory, false) {
         Ok(disk) => disk,
         Err(failure) => give_up(ENXIO, format_args!("no disk: {failure:?}")),

@@ -10,7 +10,7 @@ use cairn_cache::{File, Stream};
 use cairn_idl::errno::*;
 use cairn_idl::fs::{kind, o, s, Stat, Statfs, NAME_MAX};
 use cairn_idl::mounts::mount;
-use cairn_resmgr::server::{put, Answer, Change, Meta, New, Opened};
+use cairn_resmgr::server::{put, Answer, Change, Meta, New, Opened, Shown};
 use cairn_resmgr::{layout, Context, Data, Dirents, Failure, Handle, Server};
 use cairn_rt::{Portal, Received};
 
@@ -397,6 +397,12 @@ impl<M: Medium> Server for Iso<M> {
             at += 1;
         }
         Ok(at)
+    }
+
+    fn shown(&mut self, tag: u64, _: &mut [u8]) -> Option<Shown<Place>> {
+        let file = Some(File::with_tag(tag));
+        let found = self.known.iter().find(|(_, known)| known.file == file);
+        found.map(|(place, _)| Shown::File(*place))
     }
 
     fn map(

@@ -1,14 +1,16 @@
 //! A small system of the imagination: `init` (1), a shell (10) of user 1000, a job of its (20) that is a zombie, and one (30, not listed) that is not dumpable.
 
-use crate::system::{Kept, Load, Memories, Memory, Mount, Processor, System};
+use crate::system::{Kept, Load, Memories, Memory, Mount, Processor, Shown, System};
 use cairn_abi::machine::Counters;
 use cairn_idl::capability::ALL;
 use cairn_idl::errno::{EACCES, EFAULT};
 use cairn_idl::proc::{Credentials, SpaceKind, SpaceMap, Status};
-use cairn_idl::vm::{flags, prot, MapEntry, Usage};
+use cairn_idl::vm::{self, flags, prot, MapEntry, Usage};
 
 #[derive(Default)]
 pub struct Fake {
+    /// Questions about what objects show.
+    pub asked_makers: u32,
     pub host_texts: [Vec<u8>; 2],
     pub dropped: u32,
     pub core_filters: Vec<(u32, u32)>,
@@ -319,7 +321,25 @@ impl System for Fake {
         })
     }
 
+    fn shown(&mut self, maker: u64, tag: u64) -> Option<Shown> {
+        self.asked_makers += 1;
+        (maker == 7).then(|| Shown {
+            device: 0xfe01,
+            inode: 1000 + tag,
+            name: ["/bin/a\nb", ""][tag as usize % 2].into(),
+        })
+    }
+
     fn maps(&mut self, _: u32) -> Vec<MapEntry> {
+        let of = |start: u64, flags: u64, [maker, tag]: [u64; 2]| MapEntry {
+            start,
+            end: start + 0x1000,
+            prot: prot::READ as u32,
+            flags: flags as u32,
+            maker,
+            tag,
+            ..MapEntry::default()
+        };
         vec![
             MapEntry {
                 start: 0x40_0000,
@@ -328,6 +348,13 @@ impl System for Fake {
                 offset: 0x1000,
                 ..MapEntry::default()
             },
+            // Files of a maker that tells of them and of one that does not; the break; memory that is shared with children.
+            of(0x50_0000, flags::SHARED, [7, 2]),
+            of(0x50_2000, 0, [7, 2]),
+            of(0x50_4000, 0, [7, 3]),
+            of(0x50_6000, 0, [8, 2]),
+            of(0x50_8000, vm::OF_BREAK, [0, 0]),
+            of(0x50_a000, flags::SHARED, [0, 31]),
             MapEntry {
                 start: 0x7ffe_fff0_0000,
                 end: 0x7fff_0000_0000,

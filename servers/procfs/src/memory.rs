@@ -1,12 +1,18 @@
 //! Texts about a process's memory, in the formats of proc(5): `maps`, `smaps`, `smaps_rollup`.
 
-use crate::system::System;
+use crate::system::{Shown, System};
 use crate::table::Who;
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
-use cairn_idl::vm::{flags, prot, MapEntry, Usage, OF_ABSENT, OF_LOCKED, OF_MOST_SHIFT, OF_WIPED};
+use cairn_idl::vm::{
+    flags, prot, MapEntry, Usage, OF_ABSENT, OF_BREAK, OF_LOCKED, OF_MOST_SHIFT, OF_WIPED,
+};
 use core::fmt::Write;
 
+/// The device of memory without a file, as Linux numbers it, and how files of memfd_create(2) are called by their server.
+const MEMORY_DEVICE: u64 = 1;
+const MEMFDS: &str = "/run/shm/#";
 /// A page, and what vm's USAGE counts for one, in KiB and in parts of a KiB.
 const PAGE_KIB: u64 = 4;
 const SHARE_KIB: u64 = 4096 / PAGE_KIB;
@@ -25,13 +31,44 @@ fn has(map: &MapEntry, flag: u64) -> bool {
     u64::from(map.flags) & flag != 0
 }
 
-fn header(map: &MapEntry, out: &mut String) {
+/// What mappings show that one text tells of, by maker and tag.
+type Files = BTreeMap<(u64, u64), Shown>;
+
+/// Device, inode number and name of what a mapping shows.
+fn shown<S: System>(system: &mut S, files: &mut Files, map: &MapEntry) -> Shown {
+    let named = |name: &str| Shown {
+        name: name.into(),
+        ..Shown::default()
+    };
+    match (map.maker, map.tag) {
+        (0, 0) if has(map, flags::STACK) => named("[stack]"),
+        (0, 0) if has(map, OF_BREAK) => named("[heap]"),
+        (0, 0) => named(""),
+        (0, number) => Shown {
+            device: MEMORY_DEVICE,
+            inode: number,
+            ..named("/dev/zero (deleted)")
+        },
+        (maker, tag) => {
+            let file = files.entry((maker, tag));
+            let file = file.or_insert_with(|| system.shown(maker, tag).unwrap_or_default());
+            let mut file = file.clone();
+            if file.name.starts_with(MEMFDS) {
+                // As the personality calls it. (The name that memfd_create(2) was given is nowhere kept.)
+                file.name = "/memfd: (deleted)".into();
+            }
+            file
+        }
+    }
+}
+
+fn header(map: &MapEntry, shown: &Shown, out: &mut String) {
     let bit = |mask: u64, yes: char| match u64::from(map.prot) & mask != 0 {
         true => yes,
         false => '-',
     };
     let line = format!(
-        "{:08x}-{:08x} {}{}{}{} {:08x} 00:00 0 ",
+        "{:08x}-{:08x} {}{}{}{} {:08x} {:02x}:{:02x} {} ",
         map.start,
         map.end,
         bit(prot::READ, 'r'),
@@ -39,16 +76,23 @@ fn header(map: &MapEntry, out: &mut String) {
         bit(prot::EXECUTE, 'x'),
         if has(map, flags::SHARED) { 's' } else { 'p' },
         map.offset,
+        shown.device >> 8 & 0xfff,
+        shown.device & 0xff | shown.device >> 12 & 0xf_ff00,
+        shown.inode,
     );
-    let _ = match has(map, flags::STACK) {
-        true => writeln!(out, "{line:<73}[stack]"),
-        false => writeln!(out, "{line}"),
+    // A line has one name, whatever that has in it.
+    let name = shown.name.replace('\n', "\\012");
+    let _ = match name.is_empty() {
+        true => writeln!(out, "{line}"),
+        false => writeln!(out, "{line:<72} {name}"),
     };
 }
 
 pub fn maps<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<()> {
+    let mut files = Files::new();
     for map in mappings(system, who)?.1 {
-        header(&map, out);
+        let shown = shown(system, &mut files, &map);
+        header(&map, &shown, out);
     }
     Some(())
 }
@@ -150,8 +194,10 @@ pub fn smaps<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<()
     if maps.len() > SMAPS_MOST {
         return None;
     }
+    let mut files = Files::new();
     for map in maps {
-        header(&map, out);
+        let shown = shown(system, &mut files, &map);
+        header(&map, &shown, out);
         line(out, "Size", (map.end - map.start) / 1024);
         line(out, "KernelPageSize", PAGE_KIB);
         line(out, "MMUPageSize", PAGE_KIB);

@@ -1,6 +1,6 @@
 //! The process manager and the memory manager as the source of the texts.
 
-use crate::system::{Kept, Load, Memories, Memory, Mount, Processor, System};
+use crate::system::{Kept, Load, Memories, Memory, Mount, Processor, Shown, System};
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -11,7 +11,7 @@ use cairn_idl::fs::{Prefix, PrefixTable, PREFIX_SERIAL_SHIFT, SPACE_MOUNTS_MOST}
 use cairn_idl::proc::{SpaceKind, SpaceMap, Status};
 use cairn_idl::vm::{MapEntry, Usage};
 use cairn_idl::wire::Failure;
-use cairn_idl::{components, event, ipc, keys, local, net, proc, vm};
+use cairn_idl::{components, event, fs, ipc, keys, local, net, proc, vm};
 use cairn_rt::{entropy, time, Portal};
 
 pub struct Outside {
@@ -284,6 +284,21 @@ impl System for Outside {
                 return maps;
             }
         }
+    }
+
+    fn shown(&mut self, maker: u64, tag: u64) -> Option<Shown> {
+        let namer = vm::Client(&self.vm).namer(maker).ok()?;
+        let namer = Portal(namer.slot());
+        let mut path = vec![0; fs::PATH_MAX];
+        let told = fs::Client(&namer).file_of(tag, &mut path);
+        namer.close();
+        let (told, length) = told.ok()?;
+        let name = path.get(..length)?;
+        Some(Shown {
+            device: told.device,
+            inode: told.inode,
+            name: String::from_utf8_lossy(name).into_owned(),
+        })
     }
 
     fn kept(&mut self, pid: u32, tid: u32) -> Option<Kept> {

@@ -33,6 +33,16 @@ pub struct Memory {
     pub cache: u64,
 }
 
+/// What file a mapping shows, as its maker says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Shown {
+    /// As st_dev has it.
+    pub device: u64,
+    pub inode: u64,
+    /// Empty: it is not known.
+    pub name: String,
+}
+
 /// The memory of a process, as long as that runs this program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memories {
@@ -112,6 +122,8 @@ pub trait System {
     /// The path of a process's group.
     fn cgroup(&mut self, pid: u32, reader: u32) -> Option<String>;
     fn maps(&mut self, domain: u32) -> Vec<MapEntry>;
+    /// What the maker of an object says that this one of its objects shows.
+    fn shown(&mut self, maker: u64, tag: u64) -> Option<Shown>;
     fn kept(&mut self, pid: u32, tid: u32) -> Option<Kept>;
     /// The process of this domain sets which memory a core file of the process `pid` has.
     fn set_core_filter(&mut self, domain: u32, pid: u32, filter: u32) -> Result<(), i64>;

@@ -2,7 +2,7 @@
 //!
 //! What lies behind a file's end in its last page is zero.
 
-use crate::inode::{File, Inode, Kind, Time};
+use crate::inode::{tag, File, Inode, Kind, Time};
 use crate::pool::{Full, Memory, Page, Pool, PAGE, PIECE};
 use crate::seals::refuse;
 use crate::server::{charge, fail, now, Tmpfs};
@@ -56,7 +56,7 @@ pub(crate) fn touch_accessed(inode: &mut Inode, cx: &mut Context) {
 }
 
 impl File {
-    fn has_objects(&self) -> bool {
+    pub(crate) fn has_objects(&self) -> bool {
         self.objects.iter().any(Option::is_some)
     }
 }
@@ -182,6 +182,7 @@ fn make_object<M: Memory>(
     cx: &mut Context,
     place: usize,
     pages: u64,
+    tag: u64,
 ) -> Answer<Portal> {
     if let (Some(portal), u64::MAX) = (file.objects[place], file.made_to[place]) {
         return Ok(portal);
@@ -193,7 +194,7 @@ fn make_object<M: Memory>(
             _ => 1,
         };
         let list = addresses(file, pool, 0, short).ok_or(Failure::Errno(ENOMEM))?;
-        let object = pool.memory().object(&list, place == 1);
+        let object = pool.memory().object(&list, place == 1, tag);
         file.objects[place] = Some(object.map_err(|_| Failure::Errno(ENOMEM))?);
         file.shared = true;
         file.made_to[place] = short;
@@ -636,6 +637,7 @@ impl<M: Memory> Tmpfs<M> {
         length: u64,
         shared_writable: bool,
     ) -> Answer<(Portal, u64)> {
+        let tag = tag(node, self.inode(node)?.ino);
         let (file, pool, size) = self.file(node)?;
         // Pages past the end fault; an object is made with one page at least.
         let pages = size.div_ceil(PAGE64);
@@ -656,7 +658,7 @@ impl<M: Memory> Tmpfs<M> {
             }
         }
         let place = usize::from(shared_writable);
-        make_object(file, pool, cx, place, pages).map(|portal| (portal, pages.max(1)))
+        make_object(file, pool, cx, place, pages, tag).map(|portal| (portal, pages.max(1)))
     }
 
     /// Fill a new file with bytes that are in memory (at start-up).

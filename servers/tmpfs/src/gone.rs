@@ -3,7 +3,7 @@
 //! It is shown and decides nothing: so it has room of a fixed size that nobody pays for, and what does not fit is not known.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
 /// Bytes of a path that is kept.
@@ -14,10 +14,21 @@ const EACH: usize = 64;
 /// Bytes that a path more may take from the heap, with nodes of the map.
 const PREPARED: usize = 4096;
 
+/// Nodes that are gone and may be mapped for ever, whose names are kept: the last ones.
+const LOST: usize = 128;
+
 #[derive(Default)]
 pub struct Gone {
     paths: BTreeMap<u32, Box<[u8]>>,
     used: usize,
+    lost: VecDeque<Lost>,
+}
+
+/// A node that is gone: what `vm` has its object's tag for, its inode number, and its place.
+struct Lost {
+    tag: u64,
+    ino: u64,
+    path: Box<[u8]>,
 }
 
 /// Whether the heap has room for one more.
@@ -47,6 +58,26 @@ impl Gone {
         }
     }
 
+    /// The node is gone, and somebody may have it mapped.
+    pub fn lose(&mut self, node: u32, tag: u64, ino: u64) {
+        let Some(path) = self.paths.remove(&node) else {
+            return;
+        };
+        self.used -= EACH + path.len();
+        if self.lost.len() >= LOST {
+            self.lost.pop_front();
+        }
+        if prepared() && self.lost.try_reserve(1).is_ok() {
+            self.lost.push_back(Lost { tag, ino, path });
+        }
+    }
+
+    /// Place and inode number of such a node.
+    pub fn lost(&self, tag: u64) -> Option<(&[u8], u64)> {
+        let lost = self.lost.iter().find(|lost| lost.tag == tag)?;
+        Some((&lost.path, lost.ino))
+    }
+
     #[inline]
     pub fn forget(&mut self, node: u32) {
         if self.used != 0 {
@@ -74,6 +105,15 @@ mod tests {
         assert_eq!(gone.of(5), Some(&b"b/c"[..]));
         (0..10_000).for_each(|node| gone.forget(node));
         assert!(gone.used == 0 && gone.paths.is_empty());
+        for node in 0..200 {
+            gone.keep(node, b"d/e");
+            gone.lose(node, node.into(), 7);
+        }
+        assert!(gone.used == 0 && gone.lost.len() == LOST);
+        assert_eq!(
+            (gone.lost(5), gone.lost(199)),
+            (None, Some((&b"d/e"[..], 7)))
+        );
         gone.keep(1, &[b'a'; LONGEST + 1]);
         assert!(gone.of(1).is_none());
     }

@@ -95,6 +95,11 @@ pub struct Inode {
 }
 
 impl Inode {
+    /// Somebody may have it mapped.
+    pub fn has_objects(&self) -> bool {
+        matches!(&self.kind, Kind::File(file) if file.has_objects())
+    }
+
     const FREE: Inode = Inode {
         ino: 0,
         mode: 0,
@@ -167,6 +172,11 @@ impl Default for Inode {
 pub struct Inodes {
     records: Records<Inode>,
     last_ino: u64,
+}
+
+/// What `vm` has the objects of a node for. (Numbers of nodes come again, inode numbers do not before they have gone through 32 bits.)
+pub fn tag(node: u32, ino: u64) -> u64 {
+    ino << 32 | u64::from(node)
 }
 
 impl Inodes {

@@ -6,6 +6,7 @@ extern crate alloc;
 
 use cairn_idl::errno::{EINVAL, ENOMEM};
 use cairn_resmgr::event::serve;
+use cairn_resmgr::objects::tell_names;
 use cairn_resmgr::{Manager, Native};
 use cairn_rt::{entropy, memory, startup, time, Portal};
 use cairn_tmpfs::directory::Seed;
@@ -32,8 +33,13 @@ impl Memory for Vm {
         let _ = memory::release(pages);
     }
 
-    fn object(&mut self, addresses: &[u8], shared: bool) -> Result<Portal, cairn_rt::abi::Error> {
-        memory::object(addresses, shared)
+    fn object(
+        &mut self,
+        addresses: &[u8],
+        shared: bool,
+        tag: u64,
+    ) -> Result<Portal, cairn_rt::abi::Error> {
+        memory::object(addresses, shared, tag)
     }
 
     fn change(&mut self, object: Portal, first: u64, addresses: &[u8], pages: u64) -> bool {
@@ -78,6 +84,8 @@ fn main() -> ! {
         cairn_rt::start::exit(ENOMEM as u64)
     };
     let now = Time::from_ns(time::realtime());
+    let mut native = Native::new();
+    tell_names(native.receiver);
     let mut tmpfs = Tmpfs::new(Pool::new(Vm, archive, arena, options.pages), now);
     tmpfs.seed(Seed::new([unknown(), unknown()]));
     if let Some(device) = startup::argument("st_dev").and_then(|text| text.parse().ok()) {
@@ -90,7 +98,7 @@ fn main() -> ! {
         // If `init` cannot be told it hears of the end.
         let _ = ready.notify(1);
         let prefix = startup::argument("prefix").map_or(&b""[..], str::as_bytes);
-        serve(&mut Manager::new(prefix), &mut tmpfs, &mut Native::new())
+        serve(&mut Manager::new(prefix), &mut tmpfs, &mut native)
     }
     tmpfs.pool.leave_to_root(options.pages / RESERVED);
     // /run begins empty.
@@ -108,5 +116,5 @@ fn main() -> ! {
             }
         );
     }
-    serve(&mut Manager::new(b""), &mut tmpfs, &mut Native::new())
+    serve(&mut Manager::new(b""), &mut tmpfs, &mut native)
 }

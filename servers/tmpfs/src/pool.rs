@@ -34,8 +34,13 @@ pub trait Memory {
     fn populate(&mut self, pages: &mut [u8]) -> bool;
     /// Give the frames back; the pages read as zero when populated again.
     fn release(&mut self, pages: &mut [u8]);
-    /// A memory object of pages at these addresses (as little-endian words; 0 = a hole).
-    fn object(&mut self, addresses: &[u8], shared_writable: bool) -> Result<Portal, Error>;
+    /// A memory object of pages at these addresses (as little-endian words; 0 = a hole), which `vm` has this tag for.
+    fn object(
+        &mut self,
+        addresses: &[u8],
+        shared_writable: bool,
+        tag: u64,
+    ) -> Result<Portal, Error>;
     /// A memory object made before has these pages from page `first` on, and `pages` in all; all mappings follow. False: it is as it was.
     fn change(&mut self, object: Portal, first: u64, addresses: &[u8], pages: u64) -> bool;
     /// It has so many holes from page `first` on, and `pages` in all. False: for some of its mappings, and it is to be asked again. (What is refused is refused

@@ -3,7 +3,7 @@
 use crate::data;
 use crate::directory::{self, Directory, Seed};
 use crate::gone::{self, Gone};
-use crate::inode::{self, Dir, File, Inode, Inodes, Kind, Time};
+use crate::inode::{self, tag, Dir, File, Inode, Inodes, Kind, Time};
 use crate::options::Options;
 use crate::pool::{Memory, Pool, PAGE};
 use alloc::boxed::Box;
@@ -12,7 +12,7 @@ use cairn_idl::errno::*;
 use cairn_idl::fs::{self, kind, o, s, Stat, Statfs, HANDLE_MAX, NAME_MAX};
 use cairn_idl::mounts::mount;
 use cairn_resmgr::context::decimal;
-use cairn_resmgr::server::Answer;
+use cairn_resmgr::server::{Answer, Shown};
 use cairn_resmgr::{
     Access, Change, Context, Data, Dirents, Failure, Handle, Meta, New, Opened, Rename, Server,
 };
@@ -225,11 +225,12 @@ impl<M: Memory> Tmpfs<M> {
     /// A node has lost a name: without any it goes, or is open, and where it was is kept.
     fn has_gone(&mut self, cx: &mut Context, node: u32, dir: u32, name: &[u8]) {
         match self.inodes.get(node) {
-            Some(inode) if inode.names == 0 && inode.opens != 0 => {
+            Some(inode) if inode.names == 0 && (inode.opens != 0 || inode.has_objects()) => {
                 self.keep_gone(cx, node, dir, name);
             }
-            _ => self.drop_unused(cx, node),
+            _ => {}
         }
+        self.drop_unused(cx, node);
     }
 
     fn keep_gone(&mut self, cx: &mut Context, node: u32, dir: u32, name: &[u8]) {
@@ -248,19 +249,19 @@ impl<M: Memory> Tmpfs<M> {
 
     /// Free a node that has neither names nor handles.
     fn drop_unused(&mut self, cx: &mut Context, node: u32) {
-        let unused = self
-            .inodes
-            .get(node)
-            .is_some_and(|inode| inode.names == 0 && inode.opens == 0);
-        if !unused {
+        let inode = self.inodes.get(node);
+        let Some(inode) = inode.filter(|inode| inode.names == 0 && inode.opens == 0) else {
             return;
+        };
+        match inode.has_objects() {
+            true => self.gone.lose(node, tag(node, inode.ino), inode.ino),
+            false => self.gone.forget(node),
         }
         if let Ok(inode) = self.inode_mut(node) {
             let attributes = core::mem::take(&mut inode.attributes);
             cx.refund(inode.payer, inode.cost());
             attributes.refund(cx);
         }
-        self.gone.forget(node);
         if let Some(Kind::File(mut file)) = self.inodes.remove(node) {
             data::forget_objects(&mut file, cx);
             data::drop_rest(&mut file, &mut self.pool, cx, 0);
@@ -496,6 +497,19 @@ impl<M: Memory> Server for Tmpfs<M> {
         let text = self.gone.of(node)?;
         into.get_mut(..text.len())?.copy_from_slice(text);
         Some(text.len())
+    }
+
+    fn shown(&mut self, called: u64, into: &mut [u8]) -> Option<Shown<u32>> {
+        let node = called as u32;
+        match self.inodes.get(node) {
+            Some(inode) if tag(node, inode.ino) == called => Some(Shown::File(node)),
+            _ => {
+                let (path, ino) = self.gone.lost(called)?;
+                let length = path.len();
+                into.get_mut(..length)?.copy_from_slice(path);
+                Some(Shown::Gone(length, self.st_dev, ino))
+            }
+        }
     }
 
     fn stat(&mut self, cx: &mut Context, node: u32) -> Answer<Stat> {

@@ -21,6 +21,7 @@ use cairn_idl::fs::{self, at, o, s, POSITION};
 use cairn_idl::label;
 use cairn_idl::mounts::mount;
 use cairn_resmgr::fake::{Answer, Bench};
+use cairn_resmgr::objects::NAMES;
 use cairn_rt::Portal;
 
 /// `vm` for tests: counts, and poisons what it is given back.
@@ -29,6 +30,8 @@ struct FakeMemory {
     populated: usize,
     /// Pages of each call that told what objects have.
     told: Vec<usize>,
+    /// Tags of objects.
+    tags: Vec<u64>,
     /// Pages of each call that gave some back.
     released: Vec<usize>,
     exhausted: bool,
@@ -55,7 +58,8 @@ impl Memory for FakeMemory {
         self.released.push(pages.len() / PAGE);
     }
 
-    fn object(&mut self, addresses: &[u8], shared: bool) -> Result<Portal, Error> {
+    fn object(&mut self, addresses: &[u8], shared: bool, tag: u64) -> Result<Portal, Error> {
+        self.tags.push(tag);
         let addresses: Vec<u64> = addresses
             .chunks(8)
             .map(|word| u64::from_le_bytes(word.try_into().unwrap()))
@@ -1120,6 +1124,66 @@ fn times() {
     b.label = label::make(9, 9);
     assert_eq!(b.result(0, &[fs::UTIMENS, 0, now, 0, now], b"f"), -EACCES);
     assert_eq!(b.result(0, &[fs::UTIMENS, 0, 0, 0, 0], b"f"), -EPERM);
+}
+
+/// What FILE_OF says of the object made last but `before`: path and inode number, or the error.
+fn shown(b: &mut Fs, before: usize) -> Result<(Vec<u8>, u64), i64> {
+    let tags = &b.server.pool.memory().tags;
+    let tag = tags[tags.len() - 1 - before];
+    let answer = b.call(NAMES, &[fs::FILE_OF, tag], b"", 4096).unwrap();
+    match answer.result() {
+        length if length < 0 => Err(length),
+        _ => Ok((answer.bytes().to_vec(), answer.words[2])),
+    }
+}
+
+#[test]
+fn what_an_object_shows_is_told_by_its_tag() {
+    let mut b = fs_();
+    mkdir(&mut b, b"d");
+    let f = create(&mut b, b"d/f");
+    put(&mut b, b"d/g", b"g");
+    let g = b.open(b"d/g", 0, 0).unwrap();
+    let ino = [
+        stat(&mut b, b"d/f").unwrap().ino(),
+        stat(&mut b, b"d/g").unwrap().ino(),
+    ];
+    write_at(&mut b, f, 0, b"f");
+    for file in [f, g] {
+        b.call(file, &[fs::MMAP, 0, 1, 0], b"", 0).unwrap();
+    }
+    assert_eq!(shown(&mut b, 1), Ok((b"/d/f".to_vec(), ino[0])));
+    assert_eq!(shown(&mut b, 0), Ok((b"/d/g".to_vec(), ino[1])));
+    // Only who has that portal may ask, and by it nothing else is done.
+    let tag = b.server.pool.memory().tags[0];
+    for badge in [0, f, NAMES - 1, NAMES + 1] {
+        assert_eq!(
+            b.result(badge, &[fs::FILE_OF, tag], b""),
+            -EPERM,
+            "{badge:x}"
+        );
+    }
+    assert!(b.result(NAMES, &[fs::OPEN, 0], b"d/f") < 0);
+    assert!(b.result(NAMES, &[fs::STAT], b"") < 0);
+    assert!(b.result(NAMES, &[fs::UNLINK, 0], b"d/f") < 0);
+    for tag in [tag ^ 1, tag + (1 << 32), 0, u64::MAX] {
+        assert_eq!(
+            b.result(NAMES, &[fs::FILE_OF, tag], b""),
+            -ENOENT,
+            "{tag:x}"
+        );
+    }
+    // Without a name, then without a handle; and never the one that has its place then.
+    assert_eq!(unlink(&mut b, b"d/f"), 0);
+    let gone = Ok((b"/d/f (deleted)".to_vec(), ino[0]));
+    assert_eq!(shown(&mut b, 1), gone);
+    b.close(f);
+    assert_eq!(shown(&mut b, 1), gone);
+    create(&mut b, b"d/f");
+    assert_eq!(shown(&mut b, 1), gone);
+    b.close(g);
+    assert_eq!(unlink(&mut b, b"d/g"), 0);
+    assert_eq!(shown(&mut b, 0), Ok((b"/d/g (deleted)".to_vec(), ino[1])));
 }
 
 #[test]

@@ -39,9 +39,9 @@ impl<N: Nucleus> Vm<N> {
 
     /// The same, or if it is FRESH and TOLD, who asked for it first. For what changes nothing of the object.
     pub(crate) fn told_object(&mut self, r: &Request, index: usize) -> Result<u32, Errno> {
-        self.object_of(r, index, |object| match object.told {
-            Some(_) => object.origin,
-            None => object.maker,
+        self.object_of(r, index, |object| match object.is_told() {
+            true => object.origin,
+            false => object.maker,
         })
     }
 

@@ -701,6 +701,7 @@ impl<N: Nucleus> Vm<N> {
         let lent = self.lent_by(space.handle);
         self.forget_lender(space.handle);
         self.forget_pager(space.handle);
+        self.forget_maker(space.handle);
         self.forget_taken(space.handle);
         if let Some(lent) = lent {
             self.leave_cache(&space, lent);

@@ -7,7 +7,9 @@ use crate::nucleus::Nucleus;
 use crate::pages::{mask, Kinds, Pages, CHUNK};
 use crate::region::{Region, ABSENT, ANONYMOUS, LOCKED, ON_FAULT, WIPED};
 use crate::shown::NO_ZEROES;
-use crate::space::{hardware, with_tables, Errno, Layout, Object, Vm, BATCH, MAX_REGIONS, NOBODY};
+use crate::space::{
+    hardware, with_tables, Errno, Hears, Layout, Object, Vm, BATCH, MAX_REGIONS, NOBODY,
+};
 use cairn_abi::layout;
 use cairn_idl::errno::*;
 use cairn_idl::vm::{advice, flags, prot};
@@ -219,8 +221,8 @@ impl<N: Nucleus> Vm<N> {
             let made = self.objects.insert(Object {
                 pages: Default::default(),
                 handle: NOBODY,
-                tag: None,
-                told: None,
+                tag: 0,
+                hears: Hears::Nothing,
                 idle: false,
                 rests: false,
                 shared: false,

@@ -7,7 +7,7 @@ use crate::pages::Pages;
 use crate::region::ANONYMOUS;
 use crate::request::Request;
 use crate::slab::Handle;
-use crate::space::{drop_if_unused, Errno, Object, Vm, NOBODY};
+use crate::space::{drop_if_unused, Errno, Hears, Object, Vm, NOBODY};
 use cairn_abi::layout::{PAGE, USER_TOP};
 use cairn_idl::errno::*;
 use cairn_idl::vm::{making, prot, BADGE_OBJECT_FIRST};
@@ -105,8 +105,12 @@ impl<N: Nucleus> Vm<N> {
             account,
             len: length,
             handle: handle.unwrap_or(NOBODY),
-            tag: watched.then_some(tag),
-            told: told.then_some(tag),
+            tag,
+            hears: match (watched, told) {
+                (true, _) => Hears::Wanted,
+                (_, true) => Hears::Unused,
+                _ => Hears::Nothing,
+            },
             idle: false,
             rests: false,
             shared: false,

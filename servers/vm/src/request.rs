@@ -152,6 +152,11 @@ impl<N: Nucleus> Vm<N> {
             vm::ACCOUNT_OF => self.payer_of(r),
             vm::CACHE => self.cache(r).inspect(|_| *kept = true),
             vm::OBJECT_WATCH => self.object_watch(r).inspect(|_| *kept = true),
+            vm::NAMES => self.names(r).inspect(|_| *kept = true),
+            vm::NAMER => match self.namer(r) {
+                Ok(()) => return None,
+                Err(errno) => Err(errno),
+            },
             vm::DROP_CACHES if r.badge != BADGE_INSPECT => Err(EPERM),
             vm::DROP_CACHES => self.drop_caches(),
             vm::MAP

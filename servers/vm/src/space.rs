@@ -8,6 +8,7 @@ use crate::forked::Plan;
 use crate::frames::{Frames, MANY};
 use crate::later::Later;
 use crate::lock::Limits;
+use crate::makers::Makers;
 use crate::nucleus::{Frame, Nucleus};
 use crate::offer::Offer;
 use crate::pages::{Kinds, Pages};
@@ -106,6 +107,16 @@ pub struct Space {
     pub returned: u16,
 }
 
+/// What the maker of an object hears of it (see [`crate::wanted`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hears {
+    Nothing,
+    /// Which pages are wanted that are not there, and when nobody has it mapped any more.
+    Wanted,
+    /// Who asked for it first hears when nobody has it mapped any more.
+    Unused,
+}
+
 /// Memory that several regions show: adopted from pages of its maker, or anonymous.
 pub struct Object {
     pub pages: Pages,
@@ -116,10 +127,9 @@ pub struct Object {
     pub account: Account,
     pub len: u64,
     pub handle: Handle,
-    /// What its maker calls it, if it brings what is not there (see [`crate::wanted`]).
-    pub tag: Option<u64>,
-    /// What who asked for it first calls it, who hears when nobody has it mapped any more.
-    pub told: Option<u64>,
+    /// What its maker calls it.
+    pub tag: u64,
+    pub hears: Hears,
     /// Its maker shall hear that nobody has it mapped.
     pub idle: bool,
     /// But not yet.
@@ -217,6 +227,7 @@ pub struct Vm<N> {
     pub(crate) lenders: Lenders,
     pub(crate) dma: Dma,
     pub(crate) pagers: Pagers,
+    pub(crate) makers: Makers,
     pub(crate) watcher: Option<u32>,
     /// The domain that set the watcher. It must never wait for memory: only it can make some.
     pub(crate) watching: Id,
@@ -403,6 +414,7 @@ impl<N: Nucleus> Vm<N> {
             lenders: Lenders::default(),
             dma: Dma::default(),
             pagers: Pagers::default(),
+            makers: Makers::default(),
             watcher: None,
             watching: 0,
             notified: false,

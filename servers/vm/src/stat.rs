@@ -3,13 +3,13 @@
 use crate::accounts::SYSTEM;
 use crate::nucleus::{Answer, Nucleus};
 use crate::pages::{mask, Pages};
-use crate::region::{Region, ABSENT, ANONYMOUS, LOCKED, WIPED};
+use crate::region::{Region, ABSENT, ANONYMOUS, BREAK, LOCKED, WIPED};
 use crate::request::Request;
-use crate::space::{Errno, Vm};
+use crate::space::{Errno, Space, Vm};
 use cairn_abi::layout::{PAGE, PERSONALITY, USER_TOP};
 use cairn_idl::errno::*;
 use cairn_idl::vm::{
-    flags, MapEntry, OF_ABSENT, OF_FILE, OF_LOCKED, OF_MOST_SHIFT, OF_OBJECT, OF_WIPED,
+    flags, MapEntry, OF_ABSENT, OF_BREAK, OF_FILE, OF_LOCKED, OF_MOST_SHIFT, OF_OBJECT, OF_WIPED,
 };
 
 /// Bytes of a [`MapEntry`].
@@ -24,11 +24,36 @@ pub(crate) const EVERY_REQUEST: usize = 64 * 1024;
 
 /// What a [`MapEntry`] tells beside flags and object.
 fn told_marks(region: &Region) -> u32 {
-    let marks = [(LOCKED, OF_LOCKED), (WIPED, OF_WIPED), (ABSENT, OF_ABSENT)];
+    let marks = [
+        (LOCKED, OF_LOCKED),
+        (WIPED, OF_WIPED),
+        (ABSENT, OF_ABSENT),
+        (BREAK, OF_BREAK),
+    ];
     let told = marks.iter().filter(|(mark, _)| region.marks & mark != 0);
     told.fold(u32::from(region.most) << OF_MOST_SHIFT, |all, (_, bit)| {
         all | *bit as u32
     })
+}
+
+/// Where a region begins and ends for who looks at the space: a stack, and room that the break may grow into, as far as they were touched. None: not at all.
+fn shown(space: &Space, region: &Region) -> Option<(u64, u64)> {
+    let (start, end) = (region.start, region.end);
+    if !region.stack() && region.marks & BREAK == 0 {
+        return Some((start, end));
+    }
+    if space.pages.is_empty_in(start, end) {
+        return None;
+    }
+    let first = match region.stack() {
+        true => space.pages.first_of(start, end, 1) - 1,
+        false => start,
+    };
+    let last = match region.stack() {
+        true => end,
+        false => space.pages.last_of(start, end, 1) + 1,
+    };
+    Some((first, last))
 }
 
 impl<N: Nucleus> Vm<N> {
@@ -100,13 +125,17 @@ impl<N: Nucleus> Vm<N> {
         let mut next = from / PAGE;
         while done < room {
             let mut buffer = [0; ENTRIES * ENTRY];
-            let mut count = 0;
+            let (mut count, mut last) = (0, next);
             let space = self.spaces.get(index).ok_or(ESRCH)?;
             let wanted = ENTRIES.min(room - done);
-            for region in space.regions.overlapping(next, u64::MAX).take(wanted) {
+            let regions = space.regions.overlapping(next, u64::MAX);
+            let shown = regions.filter_map(|region| Some((region, shown(space, region)?)));
+            // (What is not shown of a region may be all that lies behind `next`.)
+            let shown = shown.filter(|(_, (_, end))| *end > next);
+            for (region, (start, end)) in shown.take(wanted) {
                 let entry = &mut buffer[count * ENTRY..][..ENTRY];
-                entry[0..8].copy_from_slice(&(region.start * PAGE).to_le_bytes());
-                entry[8..16].copy_from_slice(&(region.end * PAGE).to_le_bytes());
+                entry[0..8].copy_from_slice(&(start * PAGE).to_le_bytes());
+                entry[8..16].copy_from_slice(&(end * PAGE).to_le_bytes());
                 entry[16..20].copy_from_slice(&u32::from(region.prot).to_le_bytes());
                 let of_object = u32::from(region.object != ANONYMOUS) * OF_OBJECT as u32;
                 let object = self.objects.get(region.object as usize);
@@ -115,13 +144,17 @@ impl<N: Nucleus> Vm<N> {
                 let flags = u32::from(region.flags) | of_object | of_file | told_marks(region);
                 entry[20..24].copy_from_slice(&flags.to_le_bytes());
                 entry[24..32].copy_from_slice(&(region.offset * PAGE).to_le_bytes());
-                let resident = space.pages.count(region.start, region.end);
+                let resident = space.pages.count(start, end);
                 entry[32..40].copy_from_slice(&resident.to_le_bytes());
-                next = region.end;
+                let called = object.map_or([0; 2], |object| object.called(region.object));
+                entry[40..48].copy_from_slice(&called[0].to_le_bytes());
+                entry[48..56].copy_from_slice(&called[1].to_le_bytes());
+                last = end;
                 count += 1;
             }
             self.write_part(r, (done * ENTRY) as u64, &buffer[..count * ENTRY])?;
             done += count;
+            next = last;
             if count < wanted {
                 break;
             }

@@ -9,7 +9,9 @@ use crate::region::Region;
 use crate::region::ANONYMOUS;
 use crate::request::Request;
 use crate::slab::Handle;
-use crate::space::{drop_if_unused, hardware, with_tables, Errno, Object, Space, Vm, NOBODY};
+use crate::space::{
+    drop_if_unused, hardware, with_tables, Errno, Hears, Object, Space, Vm, NOBODY,
+};
 use crate::wanted::{Pager, Pagers};
 use alloc::vec::Vec;
 use cairn_abi::layout::{KEEPSAKE, PAGE};
@@ -90,8 +92,8 @@ impl<N: Nucleus> Vm<N> {
             account: space.account,
             len: end - start,
             handle,
-            tag: Some(CACHE_LEFT),
-            told: None,
+            tag: CACHE_LEFT,
+            hears: Hears::Wanted,
             idle: false,
             rests: false,
             shared: false,
@@ -111,7 +113,8 @@ impl<N: Nucleus> Vm<N> {
 
     /// Caches that nobody has inherited yet are given up. False: there are none.
     pub(crate) fn drop_left_caches(&mut self) -> bool {
-        let left = |object: &Object| object.tag == Some(CACHE_LEFT) && object.unused();
+        let left =
+            |object: &Object| object.is_watched() && object.tag == CACHE_LEFT && object.unused();
         let found = self.objects.iter().find(|(_, object)| left(object));
         let Some((number, _)) = found else {
             return false;
@@ -185,7 +188,7 @@ impl<N: Nucleus> Vm<N> {
         let found = self.objects.iter().find(|(_, o)| inherited(o));
         let found = found.map(|(number, o)| {
             let room = o.pages.growth((o.len / 64 + 2).min(1 << 16) as usize);
-            (number, o.handle, o.tag.unwrap_or(0), o.len, room)
+            (number, o.handle, o.tag, o.len, room)
         });
         let (number, handle, tag, pages, room) = found.ok_or(ENOENT)?;
         let writes = |region: &Region| {

@@ -10,6 +10,7 @@ mod iommu;
 mod later;
 mod lending;
 mod loans;
+mod makers;
 mod model;
 mod offers;
 mod parts;

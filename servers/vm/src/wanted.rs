@@ -12,7 +12,7 @@ use crate::nucleus::{Answer, Nucleus};
 use crate::region::{Region, ANONYMOUS};
 use crate::request::Request;
 use crate::slab::{Handle, Slab};
-use crate::space::{Errno, Object, Vm, NOBODY};
+use crate::space::{Errno, Hears, Object, Vm, NOBODY};
 use alloc::vec::Vec;
 use cairn_abi::layout::PAGE;
 use cairn_abi::{Id, Token};
@@ -107,7 +107,7 @@ impl Idle {
     /// An object lost its last mapping.
     pub(crate) fn add(&mut self, object: &mut Object) {
         let rests = object.may_rest();
-        if !(object.is_watched() && object.maker != NOBODY || object.told.is_some())
+        if !(object.is_watched() && object.maker != NOBODY || object.is_told())
             || object.idle && (rests || !object.rests)
         {
             return;
@@ -143,12 +143,17 @@ impl Pagers {
 impl Object {
     /// It is its maker who brings what is not there.
     pub(crate) fn is_watched(&self) -> bool {
-        self.tag.is_some()
+        self.hears == Hears::Wanted
+    }
+
+    /// Who asked for it first hears that nobody has it mapped any more, and nothing else.
+    pub(crate) fn is_told(&self) -> bool {
+        self.hears == Hears::Unused
     }
 
     /// Its pager need not hear at once that nobody has it mapped any more.
     fn may_rest(&self) -> bool {
-        self.told.is_none() && !self.shared
+        !self.is_told() && !self.shared
     }
 }
 
@@ -362,8 +367,8 @@ impl<N: Nucleus> Vm<N> {
             if let Some(object) = object.and_then(|i| self.objects.get_mut(i)) {
                 (object.idle, object.shared) = (false, object.mapped != 0 && object.shared);
                 // It may have been mapped again.
-                if let (0, Some(tag)) = (object.mapped, object.tag.or(object.told)) {
-                    unused[count] = tag;
+                if object.mapped == 0 && object.hears != Hears::Nothing {
+                    unused[count] = object.tag;
                     count += 1;
                 }
             }
@@ -399,7 +404,9 @@ impl<N: Nucleus> Vm<N> {
                     .objects
                     .resolve(m.object)
                     .and_then(|i| vm.objects.get(i))
-                    .is_some_and(|object| object.tag == Some(tag) && object.maker == handle)
+                    .is_some_and(|object| {
+                        object.is_watched() && object.tag == tag && object.maker == handle
+                    })
         });
         Ok(0)
     }
@@ -531,9 +538,9 @@ impl<N: Nucleus> Vm<N> {
                 .objects
                 .resolve(object)
                 .and_then(|i| self.objects.get(i))
-                .map(|object| match object.told {
-                    Some(_) => object.origin,
-                    None => object.maker,
+                .map(|object| match object.is_told() {
+                    true => object.origin,
+                    false => object.maker,
                 });
             maker.is_some_and(|maker| self.tell_pager(maker))
         });
@@ -621,14 +628,14 @@ impl<N: Nucleus> Vm<N> {
 /// What this space calls an object of which it hears when nobody has it mapped any more.
 fn called_by(objects: &Slab<Object>, space: Handle, object: Handle) -> Option<u64> {
     let found = objects.get(objects.resolve(object)?)?;
-    match found.told {
-        Some(tag) => (found.origin == space).then_some(tag),
-        None => tag_of(objects, space, object),
+    match found.is_told() {
+        true => (found.origin == space).then_some(found.tag),
+        false => tag_of(objects, space, object),
     }
 }
 
 /// What a maker calls its watched object.
 fn tag_of(objects: &Slab<Object>, maker: Handle, object: Handle) -> Option<u64> {
     let object = objects.get(objects.resolve(object)?)?;
-    object.tag.filter(|_| object.maker == maker)
+    (object.is_watched() && object.maker == maker).then_some(object.tag)
 }

@@ -33,7 +33,7 @@ impl<N: Nucleus> Vm<N> {
     pub(crate) fn object_reader(&mut self, r: &Request, index: usize) -> Result<(), Errno> {
         let number = self.told_object(r, index)?;
         let object = self.objects.get(number as usize).ok_or(EBADF)?;
-        if !object.is_watched() && object.told.is_none() {
+        if !object.is_watched() && !object.is_told() {
             return Err(EINVAL);
         }
         let handle = object.handle;

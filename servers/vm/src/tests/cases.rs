@@ -929,7 +929,7 @@ fn parts_of_callers_are_made_present() {
     let mut w = World::new(1024);
     let a = w.create();
     w.map(a, P, 8);
-    w.vm.nucleus.input = vec![0; 40];
+    w.vm.nucleus.input = vec![0; 56];
     w.vm.nucleus.copy_faults = 1;
     w.vm.nucleus.part_addresses = (0, P * PAGE + 100);
     assert_eq!(w.call(a, &[vm::MAPS, 0, 0]), 1);

@@ -38,6 +38,7 @@ fn who_inspects_changes_nothing_and_who_brings_devices_nothing_else() {
         vec![vm::MAPS, id, 0],
         vec![vm::USAGE, id, 0, u64::MAX],
         vec![vm::DROP_CACHES],
+        vec![vm::NAMER, 1],
     ];
     let refused = |w: &mut World, badge: u64, words: &[u64]| {
         let answer = w.call_badge(sender, badge, words).words[0] as i64;
