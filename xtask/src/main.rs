@@ -25,6 +25,7 @@ mod image;
 mod interfaces;
 mod iso;
 mod link;
+mod linux_kernel;
 mod log;
 mod machine;
 mod modules;

@@ -6,8 +6,9 @@ use anyhow::{bail, Context, Result};
 use object::{Object, ObjectSection};
 use std::collections::{HashMap, HashSet};
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// A kernel's modules by name, `-` written as `_`.
 struct Modules {
@@ -101,15 +102,28 @@ fn contents(path: &Path) -> Result<Vec<u8>> {
         Some("zst") => "zstd",
         _ => return Ok(fs::read(path)?),
     };
-    let output = Command::new(program)
+    unpack(program, &fs::read(path)?).with_context(|| format!("unpacking {}", path.display()))
+}
+
+/// What a program of this name unpacks these bytes to.
+pub fn unpack(program: &str, bytes: &[u8]) -> Result<Vec<u8>> {
+    let mut child = Command::new(program)
         .arg("-dc")
-        .arg(path)
-        .output()
-        .with_context(|| format!("cannot start {program}, which {} needs", path.display()))?;
-    if !output.status.success() {
-        bail!("{program} cannot unpack {}", path.display());
-    }
-    Ok(output.stdout)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .with_context(|| format!("cannot start {program}"))?;
+    let mut input = child.stdin.take().context("no pipe")?;
+    std::thread::scope(|scope| {
+        // It may end before it has read all.
+        scope.spawn(move || input.write_all(bytes));
+        let output = child.wait_with_output()?;
+        if !output.status.success() {
+            bail!("{program} cannot unpack it");
+        }
+        Ok(output.stdout)
+    })
 }
 
 /// What a module says that it needs.

@@ -1,6 +1,6 @@
 //! Debian packages that are downloaded and unpacked under `build/cache`, never installed: busybox for the guest, the Linux kernel to compare with.
 
-use crate::{modules, places, progress};
+use crate::{linux_kernel, modules, places, progress};
 use anyhow::{bail, Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ pub fn busybox() -> Result<PathBuf> {
     )
 }
 
-/// The newest kernel of the distribution.
+/// The newest kernel of the distribution, unpacked if that can be.
 pub fn linux() -> Result<PathBuf> {
     let folder = linux_folder()?;
     let boot = folder.join("boot");
@@ -32,12 +32,23 @@ pub fn linux() -> Result<PathBuf> {
             p.file_name()
                 .is_some_and(|n| n.to_string_lossy().starts_with("vmlinuz"))
         });
-    kernel.with_context(|| {
+    let kernel = kernel.with_context(|| {
         format!(
             "no kernel in {}; `./cairn clean --all` and try again",
             boot.display()
         )
-    })
+    })?;
+    let unpacked = folder.join("vmlinux");
+    if !unpacked.exists() {
+        let Some(bytes) = linux_kernel::unpacked(&fs::read(&kernel)?) else {
+            return Ok(kernel);
+        };
+        // Somebody else may do the same at the same time.
+        let new = folder.join(format!("vmlinux.{}", std::process::id()));
+        fs::write(&new, bytes)?;
+        fs::rename(&new, &unpacked)?;
+    }
+    Ok(unpacked)
 }
 
 /// Modules of this kernel with all that they depend on, in the order in which they can be loaded.
