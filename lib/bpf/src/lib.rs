@@ -37,6 +37,11 @@ impl Instruction {
             k: u32::from_le_bytes(k),
         }
     }
+
+    pub fn to_bytes(self) -> [u8; 8] {
+        let ([c0, c1], [k0, k1, k2, k3]) = (self.code.to_le_bytes(), self.k.to_le_bytes());
+        [c0, c1, self.jump_true, self.jump_false, k0, k1, k2, k3]
+    }
 }
 
 /// The second operand of an instruction.

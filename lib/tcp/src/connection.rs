@@ -374,6 +374,8 @@ pub struct Connection {
     pub(crate) user_timeout: u32,
     /// Milliseconds
     pub(crate) fin_wait: u32,
+    /// Both directions were shut down by who has it: text that arrives is answered by a reset.
+    pub(crate) refuses: bool,
     pub(crate) keep_count: u8,
     pub(crate) syn_retries: u8,
     pub(crate) unused: [u8; 2],
@@ -523,6 +525,7 @@ impl Connection {
             keep_interval: 75,
             user_timeout: 0,
             fin_wait: (FIN_WAIT / MILLISECOND) as u32,
+            refuses: false,
             keep_count: 9,
             syn_retries: config.syn_retries,
             unused: [0; 2],
@@ -805,6 +808,11 @@ impl Connection {
             self.keep_timer = now.after(Micros::from(self.fin_wait) * MILLISECOND);
         }
         events
+    }
+
+    /// Nobody reads or writes any more, and somebody has the connection yet: text that arrives ends it.
+    pub fn refuse_text(&mut self) {
+        self.refuses = true;
     }
 
     /// ABORT (RFC 9293, 3.10.5): CLOSED at once; the peer gets a reset if it knows of the connection.

@@ -408,8 +408,12 @@ impl Connection {
         }
         let (start, end) = (segment.seq, segment.seq + text);
         // Nobody will ever read it (RFC 9293, 3.6.1).
-        if self.has(flag::ORPHAN) && end.after(self.rcv_nxt) && text > 0 {
-            let events = self.abort();
+        if (self.has(flag::ORPHAN) || self.refuses) && end.after(self.rcv_nxt) && text > 0 {
+            let events = match self.has(flag::ORPHAN) {
+                true => self.abort(),
+                // Who has shut both directions down is told that it was lost.
+                false => self.end(Error::Reset),
+            };
             self.set(flag::RESET_DUE);
             arrival.events.add(events);
             return;

@@ -63,6 +63,8 @@ pub struct Signals {
     pub on: AtomicBool,
     /// The event server's object that has them sent; 0: there is none.
     slot: AtomicU32,
+    /// The same for urgent bytes of a stream (SIGURG).
+    urgent: AtomicU32,
     /// The same for the breaks of a lease.
     lease: AtomicU32,
     /// The same for what changes in a directory (F_NOTIFY), for this process alone.
@@ -77,9 +79,18 @@ impl Signals {
             signal: AtomicU32::new(self.signal.load(Ordering::Relaxed)),
             on: AtomicBool::new(self.on.load(Ordering::Relaxed)),
             slot: AtomicU32::new(self.slot()),
+            urgent: AtomicU32::new(self.urgent()),
             lease: AtomicU32::new(self.lease()),
             notifier: AtomicU32::new(0),
         }
+    }
+
+    pub fn urgent(&self) -> u32 {
+        self.urgent.load(Ordering::Relaxed)
+    }
+
+    pub fn set_urgent(&self, slot: u32) {
+        replace_signaller(&self.urgent, slot);
     }
 
     pub fn lease(&self) -> u32 {
@@ -253,6 +264,7 @@ impl OpenFile {
 impl Drop for OpenFile {
     fn drop(&mut self) {
         self.signals.set_slot(0);
+        self.signals.set_urgent(0);
         self.signals.set_lease(0);
         self.signals.end_notifier();
         let slot = self.slot();

@@ -310,6 +310,7 @@ impl Slots {
             .for_each(|file| {
                 slots.add(file.slot());
                 slots.add(file.signals.slot());
+                slots.add(file.signals.urgent());
                 slots.add(file.signals.lease());
             });
         slots

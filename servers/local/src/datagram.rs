@@ -3,7 +3,7 @@
 use crate::server::{fail, Extra, Sockets};
 use crate::{key, READABLE, ROOM};
 use cairn_idl::errno::*;
-use cairn_idl::local::SEQPACKET;
+use cairn_idl::local::{DATAGRAM, SEQPACKET};
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::{Context, Failure};
 use cairn_rt::Portal;
@@ -69,6 +69,10 @@ impl Sockets {
         let nameless = socket.wants_credentials && socket.name.is_none();
         if nameless && !socket.has_connections() {
             self.bind_automatically(index)?;
+        }
+        let socket = self.socket(index)?;
+        if socket.kind == DATAGRAM && socket.peer.is_some() && !socket.writes {
+            return fail(EPIPE);
         }
         let target = self.receiver(cx, index, &extra)?;
         if !self.socket(index)?.writes || !self.socket(target)?.reads {

@@ -80,7 +80,7 @@ pub struct Sockets {
     /// Listeners that nobody has any more, while others wait to be accepted by them.
     ending: VecDeque<u32>,
     /// Sockets with empty rings whose memory should go. (Not at once: the answer may still lie in it.)
-    trim: Vec<u32>,
+    pub(crate) trim: Vec<u32>,
     pub(crate) in_flight: InFlight,
     pub(crate) cycles: Cycles,
     timeouts: Timeouts,
@@ -250,6 +250,7 @@ impl Sockets {
     fn trim(&mut self, cx: &mut Context) {
         while let Some(index) = self.trim.pop() {
             if let Some(socket) = self.sockets.get_mut(index) {
+                socket.urgent_news = false;
                 if socket.queue.ring.is_empty() {
                     socket.queue.ring.clear(&mut self.buffers);
                     self.unpay(cx, index);
@@ -669,6 +670,9 @@ impl Sockets {
         {
             (start.segment, start.within, start.before) = (start.segment + 1, 0, start.before + 1);
         }
+        if socket.error != 0 && socket.kind == SEQPACKET {
+            return fail(socket.take_error().unwrap_or(0));
+        }
         if let Some(first) = queue.segments.get(start.segment) {
             let taken = match is_stream {
                 true => stream::next(queue, length, socket.wants_credentials, start),
@@ -686,6 +690,16 @@ impl Sockets {
         match socket.reads {
             true => Err(Failure::Wait(key(index, READABLE))),
             false => Ok((stream::Taken::END, start)),
+        }
+    }
+
+    /// Datagrams are read no more, and there is none: who does not wait is told just that, as on Linux.
+    fn check_end(&self, index: u32, nonblocking: bool) -> Answer<()> {
+        let socket = self.socket(index)?;
+        let over = nonblocking && !socket.reads && socket.kind == DATAGRAM;
+        match over && socket.queue.is_empty() && socket.error == 0 {
+            true => fail(EAGAIN),
+            false => Ok(()),
         }
     }
 
@@ -707,6 +721,7 @@ impl Sockets {
         let Some(length) = cx.request.in_len.min(fs::DATA_MAX).checked_sub(head) else {
             return fail(EINVAL);
         };
+        self.check_end(index, nonblocking)?;
         if flags & msg::OOB != 0 {
             let count = self.receive_urgent(cx, index, (head, length), peek)?;
             return Ok(Reply::new(&[count as u64, msg::OOB]));
@@ -1041,6 +1056,8 @@ impl Server for Sockets {
         };
         let limit = self.socket(index)?.limits.receive;
         let peek = cx.request.words[2] & fs::PEEK != 0;
+        let nonblocking = handle.nonblocking() || cx.request.words[2] & NOWAIT != 0;
+        self.check_end(index, nonblocking)?;
         let queue = &self.socket(index)?.queue;
         if queue.urgent + queue.taken != 0 {
             self.pass_urgent(cx, index);
@@ -1168,6 +1185,7 @@ impl Server for Sockets {
         let count = match request {
             FIONREAD | TIOCOUTQ if socket.is_listening() => return fail(EINVAL),
             SIOCATMARK if socket.is_stream() => socket.queue.at_mark().into(),
+            SIOCATMARK => return fail(EOPNOTSUPP),
             FIONREAD => socket.unread(),
             TIOCOUTQ => self.at_peer(index).map_or(0, |(_, bytes, _)| bytes),
             _ => return fail(ENOTTY),

@@ -50,6 +50,8 @@ pub struct Socket {
     pub joined: bool,
     pub queue: Queue,
     /// Something may still be received; may still be sent.
+    /// The present request brought an urgent byte: who wants SIGURG is told by POLLMSG.
+    pub urgent_news: bool,
     pub reads: bool,
     pub writes: bool,
     /// What the next receive (or SO_ERROR) is told, once.
@@ -106,6 +108,7 @@ impl Socket {
             switches: 0,
             numbers: Vec::new(),
             peek_from: None,
+            urgent_news: false,
             stamps: None,
             name: None,
             address: None,
@@ -186,6 +189,9 @@ impl Socket {
         };
         if self.queue.urgent != 0 {
             ready |= poll::PRI;
+        }
+        if self.urgent_news {
+            ready |= poll::MSG;
         }
         if readable {
             ready |= poll::IN | poll::RDNORM;

@@ -276,10 +276,15 @@ impl Sockets {
             }
             _ => {
                 self.queued(&segment.rights);
+                // (It is news until the next request.)
+                if urgent && self.trim.try_reserve(1).is_ok() {
+                    self.trim.push(target);
+                }
                 if let Ok(socket) = self.socket_mut(target) {
                     socket.queue.segments.push_back(segment);
                     if urgent {
                         socket.queue.last_is_urgent();
+                        socket.urgent_news = true;
                     }
                 }
             }

@@ -83,6 +83,11 @@ impl Address {
         self.0[0] == 0xfe && self.0[1] & 0xc0 == 0x80
     }
 
+    /// Does it mean something only together with an interface? fe80::/10, and groups of an interface and a link.
+    pub fn needs_scope(&self) -> bool {
+        self.is_link_local() || self.0[0] == 0xff && matches!(self.0[1] & 0xf, 1 | 2)
+    }
+
     /// Its first so many bits, the others 0.
     pub fn masked(&self, bits: u32) -> Address {
         let mask = u128::MAX.checked_shl(128 - bits.min(128)).unwrap_or(0);

@@ -49,11 +49,26 @@ impl Net {
         if !socket.is_v4() && address.is_v4() && socket.options.only_v6 {
             return fail(EINVAL);
         }
-        // IP_FREEBIND or IP_TRANSPARENT
-        let free = socket.options.ip & (1 << 15) != 0;
+        if !socket.is_v4() && address.is_v4() && socket.is_raw() {
+            return fail(EADDRNOTAVAIL);
+        }
+        let free = socket.options.binds_freely();
         let several = address.is_multicast() || self.interfaces.is_broadcast(&address);
+        if !address.is_v4() {
+            let scope = match (word >> 32) as u32 {
+                0 => socket.options.device,
+                scope => scope,
+            };
+            let scoped = address.needs_scope();
+            if socket.is_stream() && address.is_multicast() || scoped && scope == 0 {
+                return fail(EINVAL);
+            }
+            if scoped && self.interfaces.get(scope).is_none() {
+                return fail(ENODEV);
+            }
+        }
         let known = address.is_any() || self.interfaces.is_own(&address) || free;
-        if !known && (!several || socket.is_stream()) {
+        if !known && !several {
             return fail(EADDRNOTAVAIL);
         }
         if port != 0 && port < PRIVILEGED && !self.has_capability(cx, NET_BIND_SERVICE) {
@@ -114,6 +129,7 @@ impl Net {
                 return Err(failure);
             }
         }
+        self.bring_chooser(index);
         Ok(())
     }
 

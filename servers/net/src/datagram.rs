@@ -13,6 +13,7 @@ use crate::socket::{Socket, State};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use cairn_idl::errno::*;
+use cairn_idl::net::NETLINK;
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::{Context, Failure};
 use cairn_slab::Slab;
@@ -139,20 +140,22 @@ const SPREADS_MOST: usize = 16;
 
 impl Net {
     /// Who shall have a datagram.
-    fn datagram_socket(&self, ends: &Ends) -> Option<u32> {
+    fn datagram_socket(&self, ends: &Ends, text: &[u8]) -> Option<u32> {
         if let Some(socket) = self.connected.get(ends) {
             return Some(*socket);
         }
         let address = Address(ends.local);
-        let pick = |group: &Vec<u32>| {
+        let pick = |key: &(u8, Endpoint), group: &Vec<u32>| {
             let shares = |socket: &u32| {
                 let socket = self.sockets.get(*socket);
                 socket.is_some_and(|socket| socket.options.share)
             };
             match group.first().is_some_and(shares) {
-                true => group
-                    .get(spread(ends, &self.hash_key) % group.len())
-                    .copied(),
+                true => {
+                    let chosen = self.chosen(key, group.len(), text);
+                    let nth = || spread(ends, &self.hash_key) % group.len();
+                    group.get(chosen.unwrap_or_else(nth)).copied()
+                }
                 // Who came last, as on Linux.
                 false => group.last().copied(),
             }
@@ -160,8 +163,9 @@ impl Net {
         let candidates = [address, address.wildcard(), Address::ANY];
         candidates.into_iter().find_map(|place| {
             let place = Endpoint::new(place, ends.local_port);
-            let group = self.datagrams.get(&(protocol::UDP, place))?;
-            let socket = pick(group)?;
+            let key = (protocol::UDP, place);
+            let group = self.datagrams.get(&key)?;
+            let socket = pick(&key, group)?;
             let it = self.sockets.get(socket)?;
             // `::` may not be for addresses of IPv4.
             let other = address.is_v4() && place.address == Address::ANY && !it.is_dual();
@@ -205,7 +209,7 @@ impl Net {
         if arrived.several {
             return self.spread(cx, &ends, arrived, payload);
         }
-        let Some(index) = self.datagram_socket(&ends) else {
+        let Some(index) = self.datagram_socket(&ends, &bytes[HEADER..length]) else {
             if !arrived.several {
                 self.port_unreachable(cx, &arrived);
             }
@@ -291,23 +295,36 @@ impl Net {
         index: u32,
         from: Endpoint,
         arrived: Arrived,
-        payload: Payload,
+        mut payload: Payload,
     ) -> bool {
         let cost = arrived.packet.memory() + OVERHEAD;
         let Some(socket) = self.sockets.get_mut(index) else {
             return false;
         };
-        let (payer, room, reads) = (socket.payer, socket.options.receive_buffer, socket.reads);
+        let (payer, room) = (socket.payer, socket.options.receive_buffer);
         let stamped = socket.options.stamps.wanted();
+        if socket.wanted.is_some() {
+            // Its view begins with the header of UDP.
+            let udp = socket.protocol == protocol::UDP && !socket.is_raw();
+            let lead = if udp && socket.family != NETLINK {
+                HEADER
+            } else {
+                0
+            };
+            let Some(most) = self.passes(index, &arrived, payload.start - lead) else {
+                return false;
+            };
+            let end = payload.start.saturating_add(most.saturating_sub(lead));
+            payload.end = payload.end.min(end);
+        }
+        let Some(socket) = self.sockets.get_mut(index) else {
+            return false;
+        };
         let State::Datagram(queue) = &mut socket.state else {
             return false;
         };
         let fits = queue.bytes == 0 || queue.bytes + cost <= room as usize;
-        if !reads
-            || !fits
-            || queue.waiting.try_reserve(1).is_err()
-            || cx.charge(payer, cost).is_err()
-        {
+        if !fits || queue.waiting.try_reserve(1).is_err() || cx.charge(payer, cost).is_err() {
             queue.dropped += 1;
             return false;
         }
@@ -556,7 +573,7 @@ impl Net {
         }
     }
 
-    pub(crate) fn unlist_datagram(&mut self, index: u32) {
+    pub(crate) fn unlist_datagram(&mut self, cx: &mut Context, index: u32) {
         let Some(socket) = self.sockets.get_mut(index) else {
             return;
         };
@@ -565,6 +582,7 @@ impl Net {
             return;
         }
         leave(&mut self.datagrams, &local, &mut self.sockets, index);
+        self.end_chooser(cx, local);
     }
 
     fn ends_of(&self, index: u32) -> Option<Ends> {
@@ -590,15 +608,23 @@ impl Net {
             Some(to) => {
                 let socket = self.socket(index)?;
                 let (broadcast, device) = (socket.options.broadcast, socket.options.device);
-                if !broadcast && self.interfaces.is_broadcast(&to.address) {
-                    return fail(EACCES);
-                }
                 let scope = (cx.request.words[3] >> 32) as u32;
+                let socket = self.socket(index)?;
+                let near = !to.address.is_v4() && to.address.needs_scope();
+                let group_by = match to.address.is_multicast() {
+                    true => socket.options.multicast_if6,
+                    false => 0,
+                };
+                if near && scope | device | socket.scope | group_by == 0 {
+                    return fail(EINVAL);
+                }
                 let way = match to.address.is_multicast() || scope != 0 {
                     true => self.way_as_told(index, &to.address, scope, device)?,
                     false => self.interfaces.way(&to.address, device),
                 };
+                let several = self.interfaces.is_broadcast(&to.address);
                 match way {
+                    Some(_) if several && !broadcast => return fail(EACCES),
                     Some(way) => Some(way),
                     None => return fail(ENETUNREACH),
                 }
@@ -617,7 +643,7 @@ impl Net {
             false => to,
         };
         if socket.local.address.is_any() {
-            self.unlist_datagram(index);
+            self.unlist_datagram(cx, index);
             let socket = self.socket_mut(index)?;
             socket.local.address = way.source;
             self.list_datagram(index)?;
@@ -661,7 +687,7 @@ impl Net {
                 true => Address::ANY_V4,
                 false => Address::ANY,
             };
-            self.unlist_datagram(index);
+            self.unlist_datagram(cx, index);
             if let Some(socket) = self.sockets.get_mut(index) {
                 socket.local.address = any;
                 if socket.port_bound {

@@ -288,6 +288,9 @@ impl Net {
         if self.some_are_near && self.is_far(&ends, header) {
             return;
         }
+        if self.some_filter && self.is_unwanted(&ends, &arrived) {
+            return;
+        }
         let text = &bytes[length.min(bytes.len())..];
         let ce = header.tos & 3 == 3;
         match self.connections.get(&ends).copied() {
@@ -300,6 +303,18 @@ impl Net {
             }
             None => self.stranger_arrives(cx, &ends, &segment, text, ce),
         }
+    }
+
+    /// Does its socket's filter refuse a segment?
+    #[cold]
+    fn is_unwanted(&self, ends: &Ends, arrived: &Arrived) -> bool {
+        let socket = match self.connections.get(ends) {
+            Some(Place::Stream(at)) => self.streams.get(*at).and_then(|stream| stream.socket),
+            Some(Place::Half(at)) => self.halves.get(*at).map(|half| half.listener),
+            Some(Place::Wait(_)) => None,
+            None => self.listener_for(ends),
+        };
+        socket.is_some_and(|index| self.passes(index, arrived, arrived.payload.start).is_none())
     }
 
     /// Whether a segment comes from farther away than its socket wants (RFC 5082).

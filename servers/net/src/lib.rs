@@ -40,6 +40,7 @@ pub mod options;
 pub mod packet;
 pub mod paths;
 pub mod ports;
+pub mod programs;
 pub mod rate;
 pub mod raw;
 pub mod ring;

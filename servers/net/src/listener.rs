@@ -2,6 +2,7 @@
 
 use crate::address::{Address, Endpoint};
 use crate::options::Options;
+use crate::packet::protocol;
 use crate::ports::Claim;
 use crate::server::{fail, key, Net, READABLE};
 use crate::socket::{Listener, State};
@@ -167,7 +168,11 @@ impl Net {
             let group = self.listeners.get(&Endpoint::new(place, ends.local_port))?;
             let at = match group.len() {
                 1 => 0,
-                count => self.hash_key.hash_one(ends) as usize % count.max(1),
+                count => {
+                    let key = (protocol::TCP, Endpoint::new(place, ends.local_port));
+                    let hash = || self.hash_key.hash_one(ends) as usize % count.max(1);
+                    self.chosen(&key, count, &[]).unwrap_or_else(hash)
+                }
             };
             let socket = *group.get(at)?;
             let other = address.is_v4() && place == Address::ANY;

@@ -5,7 +5,7 @@ use crate::groups::{ALL_V4, ALL_V6};
 use crate::headers;
 use crate::packet::protocol;
 use crate::server::{fail, Net};
-use crate::socket::{State, FILTER};
+use crate::socket::{Listener, State, FILTER, HEADER_INCLUDED_V6};
 use crate::stamps::{self, Stamps};
 use cairn_idl::capability;
 use cairn_idl::errno::*;
@@ -181,6 +181,17 @@ impl Options {
         }
     }
 
+    /// IP_FREEBIND, IP_TRANSPARENT, and those of IPv6: it may have an address that the machine has not.
+    pub fn binds_freely(&self) -> bool {
+        self.ip & (1 << 15 | 1 << TRANSPARENT) != 0
+            || self.ipv6 & (1 << 78 | 1 << TRANSPARENT_V6) != 0
+    }
+
+    /// IP_RECVORIGDSTADDR, IPV6_RECVORIGDSTADDR: each datagram tells where it was sent to.
+    pub fn tells_destination(&self) -> bool {
+        self.ip >> ORIGINAL & 1 != 0 || self.ipv6 >> ORIGINAL_V6 & 1 != 0
+    }
+
     /// SO_ZEROCOPY: MSG_ZEROCOPY means something.
     pub fn copies_not(&self) -> bool {
         self.switches >> so::ZEROCOPY & 1 != 0
@@ -263,6 +274,7 @@ mod so {
     pub const ATTACH_BPF: u32 = 50;
     pub const ATTACH_REUSEPORT_CBPF: u32 = 51;
     pub const ATTACH_REUSEPORT_EBPF: u32 = 52;
+    pub const DETACH_REUSEPORT_BPF: u32 = 68;
     pub const INCOMING_NAPI_ID: u32 = 56;
     pub const COOKIE: u32 = 57;
     pub const PEERGROUPS: u32 = 59;
@@ -279,6 +291,8 @@ mod so {
 }
 
 const RECVERR: u32 = 11;
+/// IP_PROTOCOL
+const PROTOCOL: u32 = 52;
 const RECVERR_V6: u32 = 25;
 
 /// How many offsets beyond the packet Linux's filters know.
@@ -311,6 +325,13 @@ const SWITCHES: u128 = 1 << so::DEBUG
 /// CLOCK_MONOTONIC.
 const MONOTONIC: u32 = 1;
 
+/// IP_RECVORIGDSTADDR, IPV6_RECVORIGDSTADDR.
+pub(crate) const ORIGINAL: u32 = 20;
+pub(crate) const ORIGINAL_V6: u32 = 74;
+/// IP_TRANSPARENT, IPV6_TRANSPARENT.
+const TRANSPARENT: u32 = 19;
+const TRANSPARENT_V6: u32 = 75;
+
 /// Options of IP that are switches: RECVOPTS, PKTINFO, RECVERR, RECVTTL, RECVTOS, FREEBIND, TRANSPARENT, BIND_ADDRESS_NO_PORT …
 const IP_SWITCHES: u64 = 1 << 3
     | 1 << 6
@@ -320,11 +341,13 @@ const IP_SWITCHES: u64 = 1 << 3
     | 1 << 12
     | 1 << 13
     | 1 << 15
+    | 1 << TRANSPARENT
     | 1 << 20
     | 1 << 24
     | 1 << 49;
 /// Of IPv6: RECVERR, AUTOFLOWLABEL, RECVPKTINFO, RECVHOPLIMIT, RECVTCLASS …
-const IPV6_SWITCHES: u128 = 1 << 25
+const IPV6_SWITCHES: u128 = 1 << HEADER_INCLUDED_V6
+    | 1 << 25
     | 1 << 29
     | 1 << 33
     | 1 << 49
@@ -336,7 +359,9 @@ const IPV6_SWITCHES: u128 = 1 << 25
     | 1 << 62
     | 1 << 66
     | 1 << 70
-    | 1 << 74;
+    | 1 << 74
+    | 1 << TRANSPARENT_V6
+    | 1 << 78;
 
 /// What Linux makes of a buffer's size.
 fn size(asked: u64, least: u64) -> u32 {
@@ -377,11 +402,19 @@ pub(crate) mod discover {
 const INFO: usize = 232;
 
 /// `struct tcp_info` of a connection, or of a socket that has none.
-pub(crate) fn tcp_info(info: Option<cairn_tcp::connection::Info>, listens: bool) -> [u8; INFO] {
+pub(crate) fn tcp_info(
+    info: Option<cairn_tcp::connection::Info>,
+    listener: Option<&Listener>,
+) -> [u8; INFO] {
     let mut bytes = [0; INFO];
+    bytes[0] = if listener.is_some() { 10 } else { 7 };
     let mut word = |at: usize, value: u32| bytes[at..at + 4].copy_from_slice(&value.to_ne_bytes());
     let Some(info) = info else {
-        bytes[0] = if listens { 10 } else { 7 };
+        if let Some(listener) = listener {
+            // Of a listener: how many wait to be accepted, and how many may.
+            word(24, listener.ready.len() as u32);
+            word(28, listener.backlog as u32);
+        }
         return bytes;
     };
     let micros = |time: cairn_tcp::time::Micros| time.min(u64::from(u32::MAX)) as u32;
@@ -432,6 +465,7 @@ impl Net {
         let family = self.socket(index)?.family;
         let special = matches!(family, NETLINK | PACKET);
         let pair = match level {
+            SOCKET if number == so::GET_FILTER => [self.get_wanted(cx, index)?, 0],
             NETLINK_LEVEL if family == NETLINK => [self.get_netlink_option(index, number)?, 0],
             PACKET_LEVEL if family == PACKET => {
                 let given = cx.request.words[2];
@@ -511,7 +545,7 @@ impl Net {
             so::MAX_PACING_RATE => options.pacing,
             so::INCOMING_CPU => u64::from(options.incoming_cpu),
             so::BINDTOIFINDEX => u64::from(options.device),
-            so::BSDCOMPAT | so::INCOMING_NAPI_ID | so::RESERVE_MEM | so::GET_FILTER => 0,
+            so::BSDCOMPAT | so::INCOMING_NAPI_ID | so::RESERVE_MEM => 0,
             so::COOKIE => 1 << 40 | socket.ino,
             so::NETNS_COOKIE => 1,
             so::TXTIME => options.send_time,
@@ -579,6 +613,7 @@ impl Net {
                 u32::from_ne_bytes(bytes)
             }
             50 => 0,
+            PROTOCOL => u32::from(socket.protocol),
             number if number < 64 && IP_SWITCHES >> number & 1 != 0 => {
                 (options.ip >> number & 1) as u32
             }
@@ -613,6 +648,7 @@ impl Net {
             24 => return self.mtu_of(cx, index),
             67 => u32::from(options.traffic_class),
             73 => u32::from(options.least_hops),
+            HEADER_INCLUDED_V6 if !socket.is_raw() => return fail(ENOPROTOOPT),
             number if number < 128 && IPV6_SWITCHES >> number & 1 != 0 => {
                 (options.ipv6 >> number & 1) as u32
             }
@@ -683,9 +719,9 @@ impl Net {
             9 => defer_seconds(options.defer),
             10 => options.window_clamp,
             11 => {
-                let listens = socket.listener().is_some();
                 let info = stream.map(|stream| stream.block.info());
-                self.scratch.extend_from_slice(&tcp_info(info, listens));
+                let bytes = tcp_info(info, socket.listener());
+                self.scratch.extend_from_slice(&bytes);
                 0
             }
             12 => options.quick_ack as u32,
@@ -737,6 +773,15 @@ impl Net {
                 self.set_group_option(cx, index, (level == IP, number))?
             }
             IP | IPV6 => {
+                let transparent =
+                    matches!((level, number), (IP, TRANSPARENT) | (IPV6, TRANSPARENT_V6));
+                if transparent
+                    && value as u32 != 0
+                    && !self.has_capability(cx, capability::NET_ADMIN)
+                    && !self.has_capability(cx, capability::NET_RAW)
+                {
+                    return fail(EPERM);
+                }
                 match level {
                     IP => self.set_ip_option(index, number, value as i32)?,
                     _ => self.set_ipv6_option(index, number, value as i32)?,
@@ -788,6 +833,10 @@ impl Net {
         }
         if number == so::BINDTODEVICE {
             return self.bind_to_device(cx, index);
+        }
+        if number == so::BINDTOIFINDEX {
+            let device = within(value as u32 as i32, 0, i32::MAX)?;
+            return self.bind_to(cx, index, device);
         }
         if stamps::is_option(number) {
             return self.set_stamps(index, number, value as u32);
@@ -845,7 +894,8 @@ impl Net {
                 _ => return fail(EINVAL),
             },
             so::RESERVE_MEM => return fail(EOPNOTSUPP),
-            so::ATTACH_REUSEPORT_CBPF => return fail(EINVAL),
+            so::ATTACH_REUSEPORT_CBPF => return self.set_chooser(cx, index),
+            so::DETACH_REUSEPORT_BPF => return self.drop_chooser(cx, index),
             // It stays locked.
             so::LOCK_FILTER if !on && locked => return fail(EPERM),
             so::GET_FILTER | so::DETACH_FILTER | so::ATTACH_BPF | so::ATTACH_REUSEPORT_EBPF
@@ -883,6 +933,10 @@ impl Net {
                 None => return fail(ENODEV),
             },
         };
+        self.bind_to(cx, index, device)
+    }
+
+    fn bind_to(&mut self, cx: &mut Context, index: u32, device: u32) -> Answer<()> {
         let socket = self.socket(index)?;
         // Who is bound needs the capability to be bound elsewhere.
         if socket.options.device != 0 && !self.has_capability(cx, capability::NET_RAW) {
@@ -941,6 +995,7 @@ impl Net {
         }
         let options = &mut socket.options;
         match number {
+            HEADER_INCLUDED_V6 if !is_raw => return fail(ENOPROTOOPT),
             26 if bound || is_raw => return fail(EINVAL),
             18 if stream => return fail(ENOPROTOOPT),
             26 => options.only_v6 = value != 0,

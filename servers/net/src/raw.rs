@@ -5,7 +5,7 @@ use crate::datagram::{join, leave};
 use crate::icmp::{v4, v6};
 use crate::interface::Way;
 use crate::internet::Arrived;
-use crate::packet::{checksum, protocol, Header, Packet, Payload, Sum, HEADROOM, IPV4};
+use crate::packet::{checksum, protocol, Header, Packet, Payload, Sum, HEADROOM, IPV4, IPV6};
 use crate::server::{fail, Net, Sent};
 use alloc::vec::Vec;
 use cairn_ethernet::fragments::checksum as plain_checksum;
@@ -125,7 +125,16 @@ impl Net {
             ..header
         };
         let between = self.between(cx, index, sent, &header)?;
-        if raw && header.is_v4() && self.socket(index)?.makes_headers() {
+        let own = raw && self.socket(index)?.makes_headers();
+        if own && !header.is_v4() {
+            return self.send_with_v6_header(
+                cx,
+                index,
+                (length, sent.skipped as usize),
+                (header, way),
+            );
+        }
+        if own {
             return match between {
                 Some(_) => fail(EINVAL),
                 None => {
@@ -209,6 +218,40 @@ impl Net {
         own[10..12].fill(0);
         let sum = plain_checksum(&own[..head]);
         own[10..12].copy_from_slice(&sum.to_be_bytes());
+        let mut packet = Packet::received(bytes, HEADROOM);
+        packet.mtu = way.mtu;
+        match header.destination.is_multicast() {
+            true => self.output_to_group(cx, index, (packet, header), &way),
+            false => self.output(cx, packet, &way),
+        }
+        Ok(length)
+    }
+
+    /// The same of IPv6 (IPV6_HDRINCL): the packet leaves as it is.
+    #[cold]
+    fn send_with_v6_header(
+        &mut self,
+        cx: &mut Context,
+        index: u32,
+        (length, skipped): (usize, usize),
+        (header, way): (Header, Way),
+    ) -> Answer<usize> {
+        if length > way.mtu as usize {
+            let to = Endpoint::new(header.destination, 0);
+            return self.too_long(cx, index, to, way.mtu);
+        }
+        if length < IPV6 {
+            return fail(EINVAL);
+        }
+        let mut bytes = Vec::new();
+        let room = bytes.try_reserve_exact(HEADROOM + length);
+        room.map_err(|_| Failure::Errno(ENOBUFS))?;
+        bytes.resize(HEADROOM + length, 0);
+        cx.fetch(skipped, &mut bytes[HEADROOM..])?;
+        // (What is no header at all nobody takes.)
+        if bytes[HEADROOM] >> 4 != 6 {
+            return Ok(length);
+        }
         let mut packet = Packet::received(bytes, HEADROOM);
         packet.mtu = way.mtu;
         match header.destination.is_multicast() {

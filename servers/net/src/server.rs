@@ -18,6 +18,7 @@ use crate::options::Options;
 use crate::packet::protocol;
 use crate::paths::Paths;
 use crate::ports::Ports;
+use crate::programs::Chooser;
 use crate::rate::Bucket;
 use crate::socket::{Socket, State, NOTHING};
 use crate::stamps::{SIOCGSTAMP, SIOCGSTAMPNS, SIOCGSTAMPNS_NEW, SIOCGSTAMP_NEW};
@@ -110,6 +111,10 @@ pub struct Net {
     pub(crate) connections: Map<Ends, Place>,
     /// Some socket said once how near its peers must be (IP_MINTTL): segments are looked at for that.
     pub(crate) some_are_near: bool,
+    /// Some stream or listener had a filter once.
+    pub(crate) some_filter: bool,
+    /// What chooses among sockets of a port, by protocol and port.
+    pub(crate) choosers: Map<(u8, Endpoint), Chooser>,
     /// Who listens, by address and port.
     pub(crate) listeners: Map<Endpoint, Vec<u32>>,
     /// Datagram sockets by address and port; those that are connected also by both ends.
@@ -176,6 +181,14 @@ pub(crate) fn fail<T>(number: i64) -> Answer<T> {
     Err(Failure::Errno(number))
 }
 
+/// No datagrams are read any more: who does not wait is told that there is none, as on Linux, where others come yet.
+fn ended(found: Answer<Option<usize>>, nonblocking: bool) -> Answer<Option<usize>> {
+    match found {
+        Ok(None) if nonblocking => fail(EAGAIN),
+        other => other,
+    }
+}
+
 /// The number of why a connection ended.
 pub fn errno_of(error: Error) -> i64 {
     match error {
@@ -202,6 +215,8 @@ impl Net {
             waits: Slab::new(),
             connections: Map::new(key()),
             some_are_near: false,
+            some_filter: false,
+            choosers: Map::new(key()),
             listeners: Map::new(key()),
             datagrams: Map::new(key()),
             raws: Map::new(key()),
@@ -366,6 +381,7 @@ impl Net {
         };
         let (options, payer) = (socket.options, socket.payer);
         let (family, further, number) = (socket.family, socket.further, socket.protocol);
+        let group = (number, socket.local);
         match socket.state {
             State::Fresh => {}
             State::Listening(_) => self.end_listening(cx, index),
@@ -376,9 +392,11 @@ impl Net {
                 self.leave_all_groups(cx, index);
                 self.unlist_raw(index);
                 self.disconnect_datagram(cx, index);
-                self.unlist_datagram(index);
+                self.unlist_datagram(cx, index);
             }
         }
+        self.end_chooser(cx, group);
+        self.drop_programs(cx, index);
         match family {
             NETLINK => {
                 self.end_netlink(further, number);
@@ -484,11 +502,15 @@ impl Net {
         }
         let address = Address::of_words(low, high);
         // A datagram socket of IPv6 takes an address of IPv4 as it is.
-        let other = !stream && family == INET;
+        let other = !stream && !socket.is_raw() && family == INET;
         if family != socket.family && !other || socket.is_v4() && !address.is_v4() {
             return fail(EAFNOSUPPORT);
         }
         let to = Endpoint::new(address, word as u16);
+        let scope = (word >> 32) as u32 | socket.options.device | socket.scope;
+        if stream && address.is_link_local() && scope == 0 {
+            return fail(EINVAL);
+        }
         match stream {
             true => self.connect_stream(cx, index, to, nonblocking),
             false => self.connect_datagram(cx, index, Some(to)),
@@ -553,7 +575,7 @@ impl Net {
 
     // ---- sending and receiving
 
-    fn sent(&self, cx: &Context) -> Answer<Sent> {
+    fn sent(&self, cx: &Context, index: u32) -> Answer<Sent> {
         let [_, flags, low, high, port, from_low, from_high, more] = cx.request.words;
         let mut sent = Sent::default();
         if flags & with::ADDRESS != 0 {
@@ -561,7 +583,23 @@ impl Net {
             if !matches!(port >> 16 & 0xffff, 0 | INET | INET6 | NETLINK | PACKET) {
                 return fail(EAFNOSUPPORT);
             }
-            sent.to = Some(Endpoint::new(Address::of_words(low, high), port as u16));
+            let socket = self.socket(index)?;
+            let family = port >> 16 & 0xffff;
+            if family == INET6 && socket.is_v4() {
+                return fail(EAFNOSUPPORT);
+            }
+            let number = port as u16;
+            let raw = socket.is_raw() && socket.family == INET6;
+            // (Who writes the headers himself says the protocol there.)
+            let other = match socket.protocol {
+                u8::MAX => number > 255,
+                own => number != 0 && number != own.into(),
+            };
+            if raw && (family == INET || other) {
+                return fail(EINVAL);
+            }
+            let nobody = family == 0 && socket.family == INET6;
+            sent.to = (!nobody).then(|| Endpoint::new(Address::of_words(low, high), number));
             sent.scope = (port >> 32) as u32;
         }
         if flags & with::SOURCE != 0 {
@@ -678,6 +716,16 @@ impl Net {
         }
     }
 
+    /// Bytes of a stream that can be read.
+    #[cold]
+    fn some_waits(&self, index: u32) -> usize {
+        let stream = match self.sockets.get(index).map(|socket| &socket.state) {
+            Some(State::Stream(at)) => self.streams.get(*at),
+            _ => None,
+        };
+        stream.map_or(0, |stream| stream.waiting() as usize)
+    }
+
     fn receive<'a>(
         &'a mut self,
         cx: &mut Context,
@@ -706,10 +754,14 @@ impl Net {
                 _ => NOTES_BYTES,
             };
             let length = length - skipped;
+            let socket = self.socket(index)?;
+            let udp = socket.protocol == protocol::UDP && !socket.is_raw();
             let result = match flags & msg::OOB {
+                _ if udp => self.next_datagram(cx, index, (skipped, length), peek),
                 0 => self.next_datagram(cx, index, (skipped, length), peek),
                 _ => fail(EOPNOTSUPP),
             };
+            let result = ended(result, nonblocking);
             let found = self.settle(cx, result, limit, nonblocking, |_| None)?;
             if peek && self.socket(index)?.options.peek_from >= 0 {
                 return self.give_peeked(index, found, length, flags);
@@ -724,17 +776,23 @@ impl Net {
             return Ok(Reply::new(&[count as u64, msg::OOB]).data(&self.scratch[..count]));
         }
         let before = (cx.progress as usize).min(length);
-        let found = match self.stream_available(index, length - before, all && !peek) {
-            Err(Failure::Wait(key)) => {
-                let done = self.waits(cx, key, limit, nonblocking)?;
-                return Ok(Reply::result(done as i64));
-            }
+        // (Who asks for nothing waits for something to be there.)
+        let asked = (length - before).max(1);
+        let found = match self.stream_available(index, asked, all && !peek) {
+            Err(Failure::Wait(key)) => match self.waits(cx, key, limit, nonblocking) {
+                Ok(done) => return Ok(Reply::result(done as i64)),
+                // The time is over, and there is something, if less than SO_RCVLOWAT.
+                Err(Failure::Errno(EAGAIN)) if self.some_waits(index) != 0 => {
+                    self.some_waits(index).min(asked)
+                }
+                Err(other) => return Err(other),
+            },
             Err(Failure::Errno(_)) if before != 0 => 0,
             Err(other) => {
                 self.timeouts.ended(cx.request.token);
                 return Err(other);
             }
-            Ok(found) => found,
+            Ok(found) => found.min(length - before),
         };
         let State::Stream(at) = self.socket(index)?.state else {
             return fail(ENOTCONN);
@@ -1096,6 +1154,7 @@ impl Server for Net {
         let limit = socket.limits.receive;
         if !socket.is_stream() {
             let result = self.next_datagram(cx, index, (0, length), peek);
+            let result = ended(result, nonblocking);
             let found = self.settle(cx, result, limit, nonblocking, |_| None)?;
             let left = match peek {
                 false => found.unwrap_or(0),
@@ -1104,7 +1163,14 @@ impl Server for Net {
             return Ok(Data::stored(left.min(length)));
         }
         let result = self.stream_available(index, length, false);
-        let found = self.settle(cx, result, limit, nonblocking, |_| 0)?;
+        let found = match self.settle(cx, result, limit, nonblocking, |_| 0) {
+            // The time is over, and there is something, if less than SO_RCVLOWAT.
+            Err(Failure::Errno(EAGAIN)) => match self.some_waits(index) {
+                0 => return fail(EAGAIN),
+                some => some.min(length),
+            },
+            other => other?,
+        };
         let State::Stream(at) = self.socket(index)?.state else {
             return fail(ENOTCONN);
         };
@@ -1213,6 +1279,10 @@ impl Server for Net {
             _ => return fail(ENOTTY),
         };
         if (table::SIOCGIFNAME..0x8980).contains(&request) && request != SIOCOUTQNSD {
+            let family = self.socket(index)?.family;
+            if table::is_address_of_v4(request) && matches!(family, INET6 | NETLINK) {
+                return fail(ENOTTY);
+            }
             return self.interface_request(cx, request);
         }
         if matches!(
@@ -1235,7 +1305,7 @@ impl Server for Net {
             (FIONREAD, State::Datagram(queue)) => {
                 queue.waiting.front().map_or(0, |first| first.bytes().len()) as u32
             }
-            (FIONREAD, _) => stream.map_or(0, |stream| stream.block.unread()),
+            (FIONREAD, _) => stream.map_or(0, |stream| stream.waiting()),
             (TIOCOUTQ, _) => stream.map_or(0, |stream| stream.block.unacknowledged()),
             (SIOCOUTQNSD, _) => stream.map_or(0, |stream| stream.block.not_sent()),
             (SIOCATMARK, State::Datagram(_)) => return fail(ENOTTY),
@@ -1275,7 +1345,7 @@ impl Server for Net {
         match operation {
             net::SEND => {
                 let flags = cx.request.words[1];
-                let mut sent = self.sent(cx)?;
+                let mut sent = self.sent(cx, index)?;
                 if flags & with::HEADERS != 0 {
                     let length = (cx.request.words[7] >> 48) as usize * 8;
                     self.take_notes(cx, index, &mut sent, length)?;
@@ -1333,7 +1403,7 @@ impl Server for Net {
             net::COOKIE => self.make_cookie(cx, index),
             net::FILTER => {
                 self.check_filter_lock(index)?;
-                self.set_packet_filter(cx, index).map(|()| Reply::result(0))
+                self.set_wanted(cx, index).map(|()| Reply::result(0))
             }
             _ => fail(ENOSYS),
         }

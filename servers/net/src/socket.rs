@@ -1,6 +1,7 @@
 //! A socket: what a handle leads to. What a connection is, which may outlive it, is [`crate::stream`]'s.
 
 use crate::address::{Address, Endpoint};
+use crate::capture::filter::Filter;
 use crate::corked::Held;
 use crate::datagram::Queue;
 use crate::headers::Headers;
@@ -10,7 +11,7 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::rc::Rc;
 use cairn_idl::fs::poll;
-use cairn_idl::net::{INET, RAW, STREAM};
+use cairn_idl::net::{INET, INET6, RAW, STREAM};
 use cairn_resmgr::timeouts::Limits;
 
 /// What listens.
@@ -68,11 +69,16 @@ pub struct Socket {
     pub copied_told: u32,
     /// What it adds to the headers of its packets.
     pub headers: Option<Rc<Headers>>,
+    /// SO_ATTACH_FILTER; what it brings to a port that it will share (SO_ATTACH_REUSEPORT_CBPF).
+    pub wanted: Option<Filter>,
+    pub chooser: Option<Rc<Filter>>,
 }
 
 pub const NOTHING: u32 = u32::MAX;
 /// IP_HDRINCL, which a socket of the protocol IPPROTO_RAW has from the beginning.
 const HEADER_INCLUDED: u32 = 3;
+/// The same of IPv6.
+pub const HEADER_INCLUDED_V6: u32 = 36;
 /// Bytes of `struct icmp6_filter`.
 pub const FILTER: usize = 32;
 
@@ -109,6 +115,10 @@ impl Socket {
                     ip: Options::new(kind).ip | 1 << HEADER_INCLUDED,
                     ..Options::new(kind)
                 },
+                (INET6, RAW, u8::MAX) => Options {
+                    ipv6: Options::new(kind).ipv6 | 1 << HEADER_INCLUDED_V6,
+                    ..Options::new(kind)
+                },
                 _ => Options::new(kind),
             },
             limits: Limits::default(),
@@ -121,6 +131,8 @@ impl Socket {
             copied: 0,
             copied_told: 0,
             headers: None,
+            wanted: None,
+            chooser: None,
         }
     }
 
@@ -136,9 +148,12 @@ impl Socket {
         self.kind == RAW
     }
 
-    /// IP_HDRINCL: what it sends begins with a header of IPv4.
+    /// IP_HDRINCL, IPV6_HDRINCL: what it sends begins with a header of its family.
     pub fn makes_headers(&self) -> bool {
-        self.options.ip >> HEADER_INCLUDED & 1 != 0
+        match self.is_v4() {
+            true => self.options.ip >> HEADER_INCLUDED & 1 != 0,
+            false => self.options.ipv6 >> HEADER_INCLUDED_V6 & 1 != 0,
+        }
     }
 
     /// Packets of IPv4 are for it as well as those of IPv6.

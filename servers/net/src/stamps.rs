@@ -2,10 +2,11 @@
 //! of the data, as ready control messages. A socket that asked for nothing of that takes no time and no stamp.
 
 use crate::datagram::Datagram;
+use crate::options::{ORIGINAL, ORIGINAL_V6};
 use crate::server::{fail, Net};
 use alloc::vec::Vec;
 use cairn_idl::errno::*;
-use cairn_idl::net::{NETLINK, NOTES_BYTES};
+use cairn_idl::net::{INET, INET6, NETLINK, NOTES_BYTES};
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::Context;
 
@@ -17,7 +18,7 @@ const TIMESTAMP_NEW: u32 = 63;
 const TIMESTAMPNS_NEW: u32 = 64;
 const TIMESTAMPING_NEW: u32 = 65;
 /// SOF_TIMESTAMPING_: what there is, and what is told of here.
-const KNOWN: u32 = 0x7_ffff;
+const KNOWN: u32 = 0x1_ffff;
 const RECEIVED: u32 = 1 << 3;
 const SOFTWARE: u32 = 1 << 4;
 
@@ -132,7 +133,9 @@ impl Net {
     pub(crate) fn has_notes(&self, index: u32) -> bool {
         let socket = self.sockets.get(index);
         let packets = socket.filter(|of| !of.is_stream() && of.family != NETLINK);
-        packets.is_some_and(|of| of.options.stamps.told() || self.tells_headers(index))
+        packets.is_some_and(|of| {
+            of.options.stamps.told() || of.options.tells_destination() || self.tells_headers(index)
+        })
     }
 
     /// Tell it.
@@ -165,6 +168,32 @@ impl Net {
                 let mut three = [0; 48];
                 three[..16].copy_from_slice(&pair(stamp, 1));
                 notes.put(1, number(TIMESTAMPING, TIMESTAMPING_NEW), &three);
+            }
+        }
+        let socket = self.socket(index)?;
+        if socket.options.tells_destination() && !socket.is_raw() {
+            let port = socket.local.port.to_be_bytes();
+            match datagram.to.as_v4() {
+                Some(own) if socket.options.ip >> ORIGINAL & 1 != 0 => {
+                    // `struct sockaddr_in`
+                    let mut name = [0; 16];
+                    name[..2].copy_from_slice(&(INET as u16).to_ne_bytes());
+                    name[2..4].copy_from_slice(&port);
+                    name[4..8].copy_from_slice(&own);
+                    notes.put(0, ORIGINAL, &name);
+                }
+                None if socket.options.ipv6 >> ORIGINAL_V6 & 1 != 0 => {
+                    // `struct sockaddr_in6`
+                    let mut name = [0; 28];
+                    name[..2].copy_from_slice(&(INET6 as u16).to_ne_bytes());
+                    name[2..4].copy_from_slice(&port);
+                    name[8..24].copy_from_slice(&datagram.to.0);
+                    if datagram.to.needs_scope() {
+                        name[24..].copy_from_slice(&datagram.interface.to_ne_bytes());
+                    }
+                    notes.put(41, ORIGINAL_V6, &name);
+                }
+                _ => {}
             }
         }
         if self.tells_headers(index) {

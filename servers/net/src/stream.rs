@@ -56,6 +56,8 @@ pub struct Stream {
     /// Segments find it.
     pub listed: bool,
     pub urgent_taken: bool,
+    /// An urgent byte was told of by what the present request brought: who wants SIGURG is told by POLLMSG.
+    pub urgent_news: bool,
     pub inline: bool,
     /// What its packets have: time to live, type of service.
     pub ttl: u8,
@@ -142,6 +144,23 @@ impl Stream {
         self.block.unacknowledged() < capacity - capacity / 3
     }
 
+    /// Bytes that wait, without an urgent one that is the next.
+    fn readable(&self) -> u32 {
+        let unread = self.block.unread();
+        match self.block.urgent_offset() {
+            Some(0) if !self.inline && unread > 0 => unread - 1,
+            _ => unread,
+        }
+    }
+
+    /// FIONREAD: what is before an urgent byte, or all.
+    pub fn waiting(&self) -> u32 {
+        match self.block.urgent_offset() {
+            Some(offset) if !self.inline => offset.min(self.block.unread()),
+            _ => self.block.unread(),
+        }
+    }
+
     pub fn remote(&self) -> Endpoint {
         Endpoint::new(Address(self.ends.remote), self.ends.remote_port)
     }
@@ -162,8 +181,11 @@ impl Stream {
         if ended {
             ready |= poll::IN | poll::RDNORM | poll::RDHUP;
         }
-        if self.block.unread() >= self.receive_low {
+        if self.readable() >= self.receive_low {
             ready |= poll::IN | poll::RDNORM;
+        }
+        if self.urgent_news {
+            ready |= poll::MSG;
         }
         if !writes || self.over || self.is_writable() {
             ready |= poll::OUT | poll::WRNORM;
@@ -253,6 +275,7 @@ impl Net {
             over: false,
             listed: true,
             urgent_taken: false,
+            urgent_news: false,
             inline: false,
             ttl: 64,
             least_ttl: 0,
@@ -508,6 +531,11 @@ impl Net {
         }
         if events.has(Events::URGENT) {
             stream.urgent_taken = false;
+            stream.urgent_news = true;
+            // (They are news until the next request.)
+            if self.trim.try_reserve(1).is_ok() {
+                self.trim.push(at);
+            }
         }
         if events.has(Events::FAILED) {
             stream.error = errno_of(stream.block.error());
@@ -928,20 +956,18 @@ impl Net {
         };
         let mut there = stream.block.unread() as usize;
         let mut wanted = if all { length } else { length.min(low) };
-        if !stream.inline {
-            // The urgent byte is not part of what is read, and what is before it ends there.
-            match stream.block.urgent_offset() {
-                Some(0) if there > 0 => {
-                    stream.receive.advance(1);
-                    stream.block.read(1, self.time);
-                    stream.urgent_taken = true;
-                    there -= 1;
-                }
-                Some(offset) if offset > 0 && (offset as usize) < there => {
-                    (there, wanted) = (offset as usize, 1);
-                }
-                _ => {}
+        // What is before the urgent byte ends there, and that one is part of what is read only if somebody wants it so.
+        match stream.block.urgent_offset() {
+            Some(0) if there > 0 && !stream.inline => {
+                stream.receive.advance(1);
+                stream.block.read(1, self.time);
+                stream.urgent_taken = true;
+                there -= 1;
             }
+            Some(offset) if offset > 0 && (offset as usize) < there => {
+                (there, wanted) = (offset as usize, 1);
+            }
+            _ => {}
         }
         let ended = stream.ended || !reads || stream.over;
         if there == 0 && length > 0 {
@@ -1023,6 +1049,7 @@ impl Net {
     pub(crate) fn trim(&mut self, cx: &mut Context) {
         while let Some(at) = self.trim.pop() {
             if let Some(stream) = self.streams.get_mut(at) {
+                stream.urgent_news = false;
                 // Segments that came too early lie in it as well.
                 if stream.block.unread() == 0 && stream.block.nothing_early() {
                     let freed = stream.receive.clear(SMALLEST);
@@ -1055,6 +1082,10 @@ impl Net {
         let socket = self.socket_mut(index)?;
         socket.reads &= how == 1;
         socket.writes &= how == 0;
+        let refuses = !socket.reads && !socket.writes;
+        if let (Some(stream), true) = (self.streams.get_mut(at), refuses) {
+            stream.block.refuse_text();
+        }
         if let (Some(stream), true) = (self.streams.get_mut(at), how != 0) {
             let events = stream.block.shutdown();
             self.happened(cx, at, events);

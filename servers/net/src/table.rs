@@ -397,6 +397,9 @@ impl Net {
         if request == SIOCGIFCONF {
             return self.configurations(cx);
         }
+        if NOBODYS.contains(&request) {
+            return fail(ENOTTY);
+        }
         let mut bytes = [0; 40];
         if cx.request.out_len < bytes.len() || cx.request.in_len < bytes.len() {
             return fail(EFAULT);
@@ -598,6 +601,13 @@ impl Net {
 }
 
 /// Requests about interfaces.
+/// SIOCGIFADDR and its kin, which are for sockets of IPv4, and of frames.
+pub fn is_address_of_v4(request: u64) -> bool {
+    matches!(request, 0x8915 | 0x8917 | 0x8919 | 0x891b)
+}
+
+/// SIOCSIFLINK, SIOCGIFMEM, SIOCGIFSLAVE and the like: numbers with names, which Linux does not know any more.
+const NOBODYS: [u64; 5] = [0x8911, 0x891f, 0x8925, 0x8926, 0x892a];
 pub const SIOCGIFNAME: u64 = 0x8910;
 pub const SIOCETHTOOL: u64 = 0x8946;
 const SIOCGIFCONF: u64 = 0x8912;

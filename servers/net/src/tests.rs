@@ -982,6 +982,84 @@ fn bad_line(cuts: bool) {
     all_gone(&mut z);
 }
 
+/// An instruction of classic BPF, as it lies in memory.
+fn instruction(code: u16, k: u32) -> Vec<u8> {
+    let mut bytes = code.to_le_bytes().to_vec();
+    bytes.extend([0, 0]);
+    bytes.extend(k.to_le_bytes());
+    bytes
+}
+
+#[test]
+fn programs_choose_among_sockets_and_go_with_them() {
+    const SHARE: u64 = 1 << 32 | 15;
+    const CHOOSER: u64 = 1 << 32 | 51;
+    const NONE: u64 = 1 << 32 | 68;
+    let mut b = bench();
+    // The first byte, less '0'.
+    let digit = [
+        instruction(0x30, 0),
+        instruction(0x14, b'0'.into()),
+        instruction(0x16, 0),
+    ];
+    let digit = digit.concat();
+    let first = socket(&mut b, INET, DATAGRAM);
+    let words = [net::SET_OPTION, CHOOSER];
+    assert_eq!(result_of(&mut b, first, &words, &digit), -EINVAL, "alone");
+    let mut all = Vec::from([first]);
+    all.extend((0..2).map(|_| socket(&mut b, INET, DATAGRAM)));
+    let mut port = 0;
+    for (at, badge) in all.iter().enumerate() {
+        assert_eq!(result(&mut b, *badge, &[net::SET_OPTION, SHARE, 1]), 0);
+        if at == 0 {
+            assert_eq!(result_of(&mut b, first, &words, &digit[..7]), -EINVAL);
+            assert_eq!(result_of(&mut b, first, &words, &digit), 0, "before bind");
+        }
+        assert_eq!(bind(&mut b, *badge, Address::LOOPBACK_V4, port), 0);
+        port = name(&mut b, *badge, 0).unwrap().1;
+    }
+    let from = socket(&mut b, INET, DATAGRAM);
+    for nth in [2u8, 0, 1, 1] {
+        send_to(&mut b, from, &[b'0' + nth], Address::LOOPBACK_V4, port);
+        let got: Vec<bool> = all
+            .iter()
+            .map(|badge| receive(&mut b, *badge, 9, 0).is_ok())
+            .collect();
+        let wanted: Vec<bool> = (0..3).map(|at| at == nth).collect();
+        assert_eq!(got, wanted);
+    }
+    assert_eq!(result(&mut b, all[1], &[net::SET_OPTION, NONE, 0]), 0);
+    assert_eq!(result(&mut b, all[1], &[net::SET_OPTION, NONE, 0]), -ENOENT);
+    assert_eq!(result_of(&mut b, all[2], &words, &digit), 0, "of all again");
+    // A filter, and a chooser that never came to a port.
+    assert_eq!(result_of(&mut b, from, &[net::FILTER], &digit), 0);
+    let unbound = socket(&mut b, INET, DATAGRAM);
+    assert_eq!(result(&mut b, unbound, &[net::SET_OPTION, SHARE, 1]), 0);
+    assert_eq!(result_of(&mut b, unbound, &words, &digit), 0);
+    for badge in all.into_iter().chain([from, unbound]) {
+        b.close(badge);
+    }
+    assert!(b.server.choosers.is_empty());
+    all_gone(&mut b);
+}
+
+#[test]
+fn text_for_who_reads_and_writes_no_more_resets_the_connection() {
+    let mut b = bench();
+    let [l, c, s] = connection(&mut b, Address::LOOPBACK_V4);
+    assert_eq!(result(&mut b, c, &[net::SHUTDOWN, 0]), 0);
+    assert_eq!(send(&mut b, s, b"kept"), 4);
+    assert_eq!(receive(&mut b, c, 9, 0).unwrap(), b"kept", "as on Linux");
+    assert_eq!(result(&mut b, c, &[net::SHUTDOWN, 1]), 0);
+    assert_eq!(send(&mut b, s, b"refused"), 7);
+    assert_eq!(send(&mut b, s, b"more"), -EPIPE);
+    assert_eq!(receive(&mut b, c, 9, 0), Err(-ECONNRESET));
+    for badge in [l, c, s] {
+        b.close(badge);
+    }
+    all_gone(&mut b);
+}
+
 impl Net {
     /// A packet that the cable brought, for tests: as if it waited in `lo`, but it is from elsewhere.
     fn received_for_tests(&mut self, bytes: Vec<u8>) {

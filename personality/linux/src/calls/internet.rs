@@ -17,7 +17,7 @@ use cairn_idl::net::{self, msg, with, INET, INET6, NETLINK, PACKET};
 
 const MANAGER: &[u8] = b"net:";
 /// `struct sockaddr_storage`; `sockaddr_in`; `sockaddr_in6` without and with its scope.
-const STORAGE: usize = 128;
+pub const STORAGE: usize = 128;
 const V4: usize = 16;
 const V6_OLD: usize = 24;
 const V6: usize = 28;
@@ -159,17 +159,105 @@ fn put_name(address: u64, room: usize, name: Name) -> Result<usize> {
 }
 
 pub fn bind(file: &OpenFile, address: u64, length: u64) -> Result<()> {
-    let Name([low, high, word]) = take_name(address, length)?;
-    Request::new(&[net::BIND, low, high, word])
-        .call(file.slot())
+    take_name(address, length)
+        .and_then(|Name([low, high, word])| {
+            Request::new(&[net::BIND, low, high, word]).call(file.slot())
+        })
         .map(|_| ())
+        .map_err(|error| refused(file, Use::Bind, address, length, error))
 }
 
 pub fn connect(file: &OpenFile, address: u64, length: u64) -> Result<()> {
-    let Name([low, high, word]) = take_name(address, length)?;
-    Request::new(&[net::CONNECT, low, high, word])
-        .wait(file.slot())
+    take_name(address, length)
+        .and_then(|Name([low, high, word])| {
+            Request::new(&[net::CONNECT, low, high, word]).wait(file.slot())
+        })
         .map(|_| ())
+        .map_err(|error| refused(file, Use::Connect, address, length, error))
+}
+
+/// Something is sent to an address. A stream takes none, whatever it is; one of no family means the peer, of datagrams of IPv6.
+pub fn send_to(
+    file: &OpenFile,
+    (address, length): (u64, u64),
+    mut send: impl FnMut(Option<Name>) -> Result<[u64; 8]>,
+) -> Result<[u64; 8]> {
+    let sent = take_name(address, length).and_then(|name| send(Some(name)));
+    let error = match sent {
+        Err(error @ (EINVAL | EAFNOSUPPORT)) => error,
+        other => return other,
+    };
+    let (length, stream) = (length as u32 as usize, number(file, SO_TYPE) == Ok(STREAM));
+    if length <= STORAGE && stream {
+        return send(None);
+    }
+    let v6 = || number(file, SO_DOMAIN) == Ok(INET6) && number(file, SO_TYPE) == Ok(2);
+    if length >= 2 && user::read::<u16>(address) == Ok(0) && v6() {
+        return send(None);
+    }
+    Err(refused(file, Use::Send, address, length as u64, error))
+}
+
+/// An option of SOL_SOCKET that is one number.
+pub fn number(file: &OpenFile, option: u64) -> Result<u64> {
+    let request = Request::new(&[net::GET_OPTION, 1 << 32 | option, 0]);
+    Ok(request.input(&mut [0; 8]).call(file.slot())?[1])
+}
+
+/// What an address is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Use {
+    Bind,
+    Connect,
+    Send,
+}
+
+const STREAM: u64 = 1;
+const RAW: u64 = 3;
+const SO_TYPE: u64 = 3;
+const SO_DOMAIN: u64 = 39;
+
+/// What is wrong with an address that was refused, in the order in which Linux looks: each family, and each kind of socket, has its own.
+fn refused(file: &OpenFile, what: Use, address: u64, length: u64, error: Errno) -> Errno {
+    if !matches!(error, EINVAL | EAFNOSUPPORT) {
+        return error;
+    }
+    let (Ok(own), Ok(kind)) = (number(file, SO_DOMAIN), number(file, SO_TYPE)) else {
+        return error;
+    };
+    let length = length as u32 as usize;
+    let family = match user::read::<u16>(address) {
+        Ok(family) if length >= 2 => u64::from(family),
+        _ => return error,
+    };
+    why_refused(what, (own, kind), (family, length)).unwrap_or(error)
+}
+
+fn why_refused(
+    what: Use,
+    (own, kind): (u64, u64),
+    (family, length): (u64, usize),
+) -> Option<Errno> {
+    let least = match own {
+        INET => V4,
+        INET6 => V6_OLD,
+        _ => return None,
+    };
+    let (short, other) = (length < least, family != own);
+    let v6_datagram = own == INET6 && kind != STREAM && kind != RAW;
+    match what {
+        _ if length > STORAGE => None,
+        Use::Connect if own == INET6 && kind == RAW && other && family != 0 => Some(EAFNOSUPPORT),
+        // One of IPv4 will do.
+        Use::Connect | Use::Send if v6_datagram && family == INET => {
+            (length < V4).then_some(EINVAL)
+        }
+        _ if short => Some(EINVAL),
+        Use::Bind if own == INET6 && kind == RAW && other => Some(EINVAL),
+        Use::Send if v6_datagram && other => Some(EINVAL),
+        _ if other && (family != 0 || what == Use::Bind) => Some(EAFNOSUPPORT),
+        _ => None,
+    }
 }
 
 /// The socket's own name, or (1) its peer's.
@@ -186,7 +274,7 @@ pub fn tell_name(file: &OpenFile, whose: u64, address: u64, length: u64) -> Resu
 pub const SIOCGIFCONF: u64 = 0x8912;
 
 /// Its argument leads to the place where interfaces are to be listed (netdevice(7)).
-pub fn configurations(file: &OpenFile, argument: u64) -> Result<u64> {
+pub fn configurations(slot: u32, argument: u64) -> Result<u64> {
     let length: i32 = user::read(argument)?;
     let place: u64 = user::read(argument.wrapping_add(8))?;
     let room = match place {
@@ -198,7 +286,7 @@ pub fn configurations(file: &OpenFile, argument: u64) -> Result<u64> {
         0 => request,
         _ => request.input_user(user::range(place, room)?),
     };
-    let count = request.wait(file.slot())?[0];
+    let count = request.wait(slot)?[0];
     let count = if place != 0 && room == 0 { 0 } else { count };
     user::write(argument, &(count as u32)).map(|()| 0)
 }
@@ -352,12 +440,21 @@ pub fn receive(file: &OpenFile, vector: &Vector, flags: u64) -> Result<[u64; 8]>
         .wait(file.slot())
 }
 
+/// Nobody's address: its length is 0.
+pub fn no_name(length: u64) -> Result<()> {
+    let room: u32 = user::read(length)?;
+    match room as i32 {
+        ..0 => Err(EINVAL),
+        _ => user::write(length, &0u32),
+    }
+}
+
 /// recvfrom(2).
 pub fn receive_from(file: &OpenFile, vector: &Vector, flags: u64, name: [u64; 2]) -> Result<u64> {
     let words = receive(file, vector, flags)?;
     if name[0] != 0 {
         match words[1] & with::ADDRESS {
-            0 => user::write(name[1], &0u32)?,
+            0 => no_name(name[1])?,
             _ => write_name(name[0], name[1], Name([words[2], words[3], words[4]]))?,
         }
     }
@@ -527,6 +624,9 @@ const ICMP_V6: u64 = 58;
 const ICMP6_FILTER: u64 = 1;
 const SO_ATTACH_FILTER: u64 = 26;
 const SO_DETACH_FILTER: u64 = 27;
+const SO_ATTACH_REUSEPORT_CBPF: u64 = 51;
+/// `struct sock_filter`, in bytes.
+const INSTRUCTION: u64 = 8;
 const PACKET_LEVEL: u64 = 263;
 const PACKET_ADD_MEMBERSHIP: u64 = 1;
 const PACKET_DROP_MEMBERSHIP: u64 = 2;
@@ -611,6 +711,9 @@ pub fn get_option(
         user::write_bytes(address, &bytes[..count])?;
         return user::write(length, &(count as u32));
     }
+    if (level, number) == (1, SO_ATTACH_FILTER) {
+        return get_filter(file, address, length, room);
+    }
     let mut bytes = [0; net::OPTION_MAX];
     let given = match (level, number) {
         (PACKET_LEVEL, PACKET_HDRLEN) if room < 4 => return Err(EINVAL),
@@ -633,7 +736,7 @@ pub fn get_option(
             16
         }
         // There are none, and `sshd` ends a connection that has some.
-        (1, SO_BINDTODEVICE | SO_ATTACH_FILTER) => 0,
+        (1, SO_BINDTODEVICE) => 0,
         (level, number) if is_about_headers(level, number) => 0,
         (1, number) if width(number, room) == 8 => {
             put(0, &words[1].to_ne_bytes());
@@ -687,7 +790,20 @@ pub fn set_option(
             let request = Request::new(&words).out_user(value);
             return request.call(file.slot()).map(|_| ());
         }
-        (1, SO_ATTACH_FILTER) => return attach_filter(file, address, length),
+        (1, SO_ATTACH_FILTER) => {
+            let request = Request::new(&[net::FILTER]);
+            return request
+                .out_user(program(address, length)?)
+                .call(file.slot())
+                .map(|_| ());
+        }
+        (1, SO_ATTACH_REUSEPORT_CBPF) => {
+            let request = Request::new(&words);
+            return request
+                .out_user(program(address, length)?)
+                .call(file.slot())
+                .map(|_| ());
+        }
         (1, SO_DETACH_FILTER) if length < 4 => return Err(EINVAL),
         (1, SO_DETACH_FILTER) => return Request::new(&[net::FILTER]).call(file.slot()).map(|_| ()),
         (PACKET_LEVEL, PACKET_ADD_MEMBERSHIP | PACKET_DROP_MEMBERSHIP | PACKET_RX_RING) => {
@@ -740,15 +856,30 @@ pub fn set_option(
     Request::new(&words).call(file.slot()).map(|_| ())
 }
 
-/// SO_ATTACH_FILTER: `struct sock_fprog` says where the program is.
-fn attach_filter(file: &OpenFile, address: u64, length: i32) -> Result<()> {
+/// Where a program of BPF lies, as `struct sock_fprog` says it.
+fn program(address: u64, length: i32) -> Result<UserRange> {
     if length != 16 {
         return Err(EINVAL);
     }
     let (place, size) = filter::named(address)?;
-    let program = user::range(place, size as u64)?;
-    let request = Request::new(&[net::FILTER]).out_user(program);
-    request.call(file.slot()).map(|_| ())
+    if place == 0 {
+        return Err(EINVAL);
+    }
+    user::range(place, size as u64)
+}
+
+/// SO_GET_FILTER: lengths are told in instructions.
+fn get_filter(file: &OpenFile, address: u64, length: u64, room: u32) -> Result<()> {
+    let words = [net::GET_OPTION, 1 << 32 | SO_ATTACH_FILTER, 0];
+    let count = Request::new(&words).input(&mut [0; 4]).call(file.slot())?[1];
+    if count != 0 && room != 0 {
+        if u64::from(room) < count {
+            return Err(EINVAL);
+        }
+        let value = user::range(address, count * INSTRUCTION)?;
+        Request::new(&words).input_user(value).call(file.slot())?;
+    }
+    user::write(length, &(count as u32))
 }
 
 #[cfg(test)]

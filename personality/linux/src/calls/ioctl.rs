@@ -36,6 +36,8 @@ const FIOGETOWN: u64 = 0x8903;
 const SIOCGPGRP: u64 = 0x8904;
 /// Requests about interfaces (netdevice(7)).
 const INTERFACES: core::ops::RangeInclusive<u64> = 0x8910..=0x897f;
+/// Those about addresses of IPv4: SIOCGIFADDR to SIOCSIFNETMASK.
+const ADDRESSES: core::ops::RangeInclusive<u64> = 0x8915..=0x891c;
 const BLKPG: u64 = 0x1269;
 const TIOCGPTPEER: u64 = 0x5441;
 /// Requests about the file of a loop device.
@@ -146,8 +148,13 @@ pub fn ioctl(f: &mut Frame) -> Result<u64> {
     if request == BLKPG {
         return change_partition(&file, argument);
     }
-    if request == internet::SIOCGIFCONF && internet::is_internet(&file) {
-        return internet::configurations(&file, argument);
+    if request == internet::SIOCGIFCONF && file.mode & s::IFMT == s::IFSOCK {
+        let other = match internet::is_internet(&file) {
+            true => None,
+            false => Some(internet::asker()?),
+        };
+        let slot = other.as_ref().map_or(file.slot(), |other| other.0);
+        return internet::configurations(slot, argument);
     }
     if matches!(request, TIOCGPGRP | TIOCSPGRP | TIOCGSID)
         && process().in_pid_space.load(Ordering::Relaxed)
@@ -157,6 +164,8 @@ pub fn ioctl(f: &mut Frame) -> Result<u64> {
     // Interfaces are asked for through any socket, as on Linux.
     let asked = INTERFACES.contains(&request) && file.mode & s::IFMT == s::IFSOCK;
     let other = match asked && !internet::is_internet(&file) {
+        // Addresses are of IP.
+        true if ADDRESSES.contains(&request) => return Err(ENOTTY),
         true => Some(internet::asker()?),
         false => None,
     };

@@ -4,8 +4,9 @@
 
 use super::internet::{self, is_internet};
 use super::io;
+use super::socket_options::TYPE;
 use super::sockets::{
-    address_of, manager, put_name, socket_of, with_receiver, write_name, Passing,
+    address_of, manager, option, put_name, socket_of, with_receiver, write_name, Passing,
 };
 use super::spaces::{number_inside, number_outside};
 use crate::descriptors::{number, OpenFile};
@@ -89,19 +90,31 @@ pub fn sendto(f: &mut Frame) -> Result<u64> {
     }
     if is_internet {
         let range = range?;
-        let to = internet::take_name(f.arg(4), f.arg(5))?;
-        let words = internet::sending(Some(to), flags, &internet::Control::default());
-        let request = Request::new(&words).out_user(range);
-        return sent(request.wait(file.slot()), flags);
+        let result = internet::send_to(&file, (f.arg(4), f.arg(5)), |to| {
+            let words = internet::sending(to, flags, &internet::Control::default());
+            Request::new(&words).out_user(range).wait(file.slot())
+        });
+        return sent(result, flags);
     }
-    with_receiver(&file, f.arg(4), f.arg(5), |name| {
-        let range = range?;
+    let range = range?;
+    let result = with_receiver(&file, f.arg(4), f.arg(5), |name| {
         let address = address_of(&file, name)?;
         let bits = flags & (msg::OOB | msg::DONTWAIT) | with::ADDRESS;
         let words = [local::SEND, bits];
         let request = Request::new(&words).pass(address.0).out_user(range);
-        sent(request.wait(file.slot()), flags)
-    })
+        request.wait(file.slot())
+    });
+    match result {
+        Err(error) if looks_at_none(&file, f.arg(5), error) => send_plain(&file, range, flags),
+        other => sent(other, flags),
+    }
+}
+
+/// Whether an address was refused that a socket of sequenced packets does not look at.
+fn looks_at_none(file: &OpenFile, length: u64, error: Errno) -> bool {
+    let about_it = !matches!(error, EAGAIN | EINTR | EPIPE | EMSGSIZE | EFAULT);
+    let fits = length as u32 as usize <= internet::STORAGE;
+    about_it && fits && option(file, TYPE) == Ok(local::SEQPACKET)
 }
 
 /// `struct msghdr`.
@@ -125,7 +138,8 @@ fn header(address: u64) -> Result<Header> {
     }
     Ok(Header {
         name,
-        name_length: name_length & 0xffff_ffff,
+        // (More than the longest address has is not looked at.)
+        name_length: (name_length & 0xffff_ffff).min(internet::STORAGE as u64),
         pieces,
         count,
         control,
@@ -177,7 +191,7 @@ fn parse_control(mut bytes: &[u8]) -> Result<Control> {
 }
 
 fn take_control<C: Default>(header: &Header, parse: impl FnOnce(&[u8]) -> Result<C>) -> Result<C> {
-    if header.control == 0 || header.control_length == 0 {
+    if header.control_length == 0 {
         return Ok(C::default());
     }
     if header.control_length > CONTROL_MAX {
@@ -191,26 +205,30 @@ fn take_control<C: Default>(header: &Header, parse: impl FnOnce(&[u8]) -> Result
 /// sendmsg(2) on an Internet socket.
 fn send_internet(file: &OpenFile, header: &Header, flags: u64) -> Result<u64> {
     let control = take_control(header, internet::Control::parse)?;
-    let to = match header.name != 0 && header.name_length != 0 {
-        true => Some(internet::take_name(header.name, header.name_length)?),
-        false => None,
-    };
+    let named = header.name != 0 && header.name_length != 0;
     let vector = io::vector(header.pieces, header.count)?;
-    let words = internet::sending(to, flags, &control);
     let whole = match control.notes.is_empty() {
         true => gathered(header, &vector)?,
         false => {
-            let mut bytes = control.notes;
+            let mut bytes = control.notes.clone();
             gather(header, &mut bytes)?;
             Some(bytes)
         }
     };
-    let request = Request::new(&words);
-    let request = match &whole {
-        Some(bytes) => request.out(bytes),
-        None => request.out_vector(&vector),
+    let send = |to| {
+        let words = internet::sending(to, flags, &control);
+        let request = Request::new(&words);
+        let request = match &whole {
+            Some(bytes) => request.out(bytes),
+            None => request.out_vector(&vector),
+        };
+        request.wait(file.slot())
     };
-    sent(request.wait(file.slot()), flags)
+    let result = match named {
+        true => internet::send_to(file, (header.name, header.name_length), send),
+        false => send(None),
+    };
+    sent(result, flags)
 }
 
 /// The open files of descriptors that are to be passed: from now on others may have them as well.
@@ -252,12 +270,15 @@ fn send_message(file: &OpenFile, address: u64, flags: u64) -> Result<u64> {
         return send_plain(file, range, flags);
     }
     let to = match named {
-        true => Some(with_receiver(
-            file,
-            header.name,
-            header.name_length,
-            |name| address_of(file, name),
-        )?),
+        true => {
+            let found = with_receiver(file, header.name, header.name_length, |name| {
+                address_of(file, name)
+            });
+            match found {
+                Err(error) if looks_at_none(file, header.name_length, error) => None,
+                other => Some(other?),
+            }
+        }
         false => None,
     };
     let files = files_of(&control.descriptors)?;
@@ -407,7 +428,7 @@ pub fn recvfrom(f: &mut Frame) -> Result<u64> {
     if named {
         match came.name() {
             Some(name) => write_name(f.arg(4), f.arg(5), name)?,
-            None => user::write(f.arg(5), &0u32)?,
+            None => internet::no_name(f.arg(5))?,
         }
     }
     Ok(came.words[0])

@@ -2,6 +2,7 @@
 //! `proc` send the signals. Owner and signal are kept with the open file, of which a child gets a copy.
 
 use super::epoll::{self, has_readiness};
+use super::sockets::is_stream;
 use crate::descriptors::{event_kind, OpenFile};
 use crate::errno::{Result, EINVAL, EPERM, ESRCH};
 use crate::event::MANAGER;
@@ -16,6 +17,7 @@ use cairn_idl::proc::{self, Owner, OWNER_SHIFT};
 use core::sync::atomic::Ordering;
 
 const SIGNALS: u64 = 64;
+const SIGURG: u64 = 23;
 
 /// F_SETOWN: a process or (negative) a group.
 pub fn set_owner(fd: u64, file: &OpenFile, who: i32) -> Result<u64> {
@@ -113,6 +115,7 @@ pub fn begin(fd: u64, file: &OpenFile) -> Result<u64> {
     super::notifiers::owner_changed(file)?;
     let signals = &file.signals;
     let owner = signals.owner.load(Ordering::Relaxed);
+    urgent_begins(fd, file, owner)?;
     if !signals.on.load(Ordering::Relaxed) || owner == 0 {
         signals.set_slot(0);
         return Ok(0);
@@ -123,12 +126,31 @@ pub fn begin(fd: u64, file: &OpenFile) -> Result<u64> {
     let request = Request::new(&[event::SIGNALLER, signal.into(), owner, fd, pipe]);
     let slot = request.brings(1).call(scheme(MANAGER)?)?[7] as u32;
     signals.set_slot(slot);
-    watch(slot, fd, file).inspect_err(|_| signals.set_slot(0))?;
+    watch(slot, fd, file, EVENTS).inspect_err(|_| signals.set_slot(0))?;
     Ok(0)
 }
 
-fn watch(slot: u32, fd: u64, file: &OpenFile) -> Result<()> {
-    let events = poll::IN | poll::OUT | poll::PRI | poll::RDHUP | flags::EDGE;
+/// Who owns a stream gets SIGURG with each urgent byte, of which its server tells by [`poll::MSG`].
+fn urgent_begins(fd: u64, file: &OpenFile, owner: u64) -> Result<()> {
+    let signals = &file.signals;
+    if file.mode & s::IFMT != s::IFSOCK || owner == 0 && signals.urgent() == 0 {
+        return Ok(());
+    }
+    if owner == 0 || !is_stream(file) {
+        signals.set_urgent(0);
+        return Ok(());
+    }
+    make_room()?;
+    let request = Request::new(&[event::SIGNALLER, SIGURG, owner, fd, 0]);
+    let slot = request.brings(1).call(scheme(MANAGER)?)?[7] as u32;
+    signals.set_urgent(slot);
+    watch(slot, fd, file, poll::MSG).inspect_err(|_| signals.set_urgent(0))
+}
+
+const EVENTS: u64 = poll::IN | poll::OUT | poll::PRI | poll::RDHUP;
+
+fn watch(slot: u32, fd: u64, file: &OpenFile, events: u64) -> Result<()> {
+    let events = events | flags::EDGE;
     let words = [event::CTL, epoll::ADD | fd << 32, file.id(), events, 0];
     let interest = Request::new(&words).call(slot)?[1];
     file.is_watched_from_now_on();

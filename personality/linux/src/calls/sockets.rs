@@ -314,6 +314,19 @@ pub fn option(file: &OpenFile, number: u64) -> Result<u64> {
     Ok(words[1])
 }
 
+/// Does it carry bytes, and no messages?
+pub fn is_stream(file: &OpenFile) -> bool {
+    kind_of(file) == Ok(local::STREAM)
+}
+
+/// SO_TYPE
+fn kind_of(file: &OpenFile) -> Result<u64> {
+    match is_internet(file) {
+        true => internet::number(file, super::socket_options::TYPE),
+        false => option(file, super::socket_options::TYPE),
+    }
+}
+
 pub fn listen(f: &mut Frame) -> Result<u64> {
     let file = socket_of(f.arg(0))?;
     Request::new(&[local::LISTEN, f.arg(1) & 0xffff_ffff])

@@ -47,6 +47,15 @@ impl Filter {
         self.0.len() * size_of::<Instruction>()
     }
 
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// As it came.
+    pub fn bytes(&self) -> impl Iterator<Item = u8> + '_ {
+        self.0.iter().flat_map(|each| each.to_bytes())
+    }
+
     /// How many bytes of this frame are wanted; 0: it is not.
     pub fn run(&self, frame: &[u8], about: &About) -> u32 {
         let length = (frame.len() - about.start.min(frame.len())) as u32;

@@ -142,7 +142,7 @@ pub struct Capture {
     cooked: bool,
     /// Where it stands among those that take something.
     place: Option<usize>,
-    filter: Option<Filter>,
+    pub(crate) filter: Option<Filter>,
     ring: Option<Ring>,
     /// When the ring is looked at, and how long that was put off last (µs; 0: it is not to be looked at).
     timer: Option<u32>,
@@ -231,7 +231,7 @@ impl Net {
         cx.refund(payer, kept);
     }
 
-    fn capture(&mut self, index: u32) -> Answer<&mut Capture> {
+    pub(crate) fn capture(&mut self, index: u32) -> Answer<&mut Capture> {
         let socket = self.sockets.get(index).filter(|of| of.family == PACKET);
         let found = socket.and_then(|of| self.captures.get_mut(of.further));
         found.ok_or(Failure::Errno(EOPNOTSUPP))
@@ -524,34 +524,6 @@ impl Net {
             FANOUT => self.fanout_of(index)?,
             _ => return fail(ENOPROTOOPT),
         })
-    }
-
-    /// The filter that the request brings, or (without one) none any more.
-    pub(crate) fn set_packet_filter(&mut self, cx: &mut Context, index: u32) -> Answer<()> {
-        let payer = self.socket(index)?.payer;
-        self.capture(index)?;
-        let length = cx.request.out_len;
-        let new = match length {
-            0 if self.capture(index)?.filter.is_none() => return fail(ENOENT),
-            0 => None,
-            length if length > filter::MOST * filter::BYTES => return fail(EINVAL),
-            length => {
-                let mut bytes = Vec::new();
-                if bytes.try_reserve_exact(length).is_err() {
-                    return fail(ENOMEM);
-                }
-                bytes.resize(length, 0);
-                cx.fetch(0, &mut bytes)?;
-                let Some(filter) = Filter::parse(&bytes) else {
-                    return fail(EINVAL);
-                };
-                cx.charge(payer, filter.memory())?;
-                Some(filter)
-            }
-        };
-        let old = core::mem::replace(&mut self.capture(index)?.filter, new);
-        cx.refund(payer, old.as_ref().map_or(0, Filter::memory));
-        Ok(())
     }
 
     /// The ring's memory and how many pages it has, for a program that maps all of it.

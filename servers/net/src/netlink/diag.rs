@@ -199,7 +199,7 @@ impl Net {
                 _ => None,
             };
             let info = stream.map(|stream| stream.block.info());
-            to.attribute(INFO, &tcp_info(info, socket.listener().is_some()));
+            to.attribute(INFO, &tcp_info(info, socket.listener()));
         }
         if wanted(ALGORITHM) {
             let name = algorithm_name(socket.options.algorithm);
