@@ -298,11 +298,9 @@ impl Net {
         mut payload: Payload,
     ) -> bool {
         let cost = arrived.packet.memory() + OVERHEAD;
-        let Some(socket) = self.sockets.get_mut(index) else {
+        let Some(mut socket) = self.sockets.get_mut(index) else {
             return false;
         };
-        let (payer, room) = (socket.payer, socket.options.receive_buffer);
-        let stamped = socket.options.stamps.wanted();
         if socket.wanted.is_some() {
             // Its view begins with the header of UDP.
             let udp = socket.protocol == protocol::UDP && !socket.is_raw();
@@ -316,10 +314,13 @@ impl Net {
             };
             let end = payload.start.saturating_add(most.saturating_sub(lead));
             payload.end = payload.end.min(end);
+            match self.sockets.get_mut(index) {
+                Some(again) => socket = again,
+                None => return false,
+            }
         }
-        let Some(socket) = self.sockets.get_mut(index) else {
-            return false;
-        };
+        let (payer, room) = (socket.payer, socket.options.receive_buffer);
+        let stamped = socket.options.stamps.wanted();
         let State::Datagram(queue) = &mut socket.state else {
             return false;
         };
