@@ -17,7 +17,7 @@ use crate::arch::Arch;
 use crate::pool::{ChannelRef, ThreadRef};
 use crate::pulse::Node;
 use crate::thread::State;
-use crate::{Answer, Kernel};
+use crate::{Answer, Kernel, Stop};
 use cairn_abi::service::scheduler;
 use cairn_abi::{flag, Error, PortalKind};
 
@@ -303,6 +303,71 @@ impl<A: Arch> Kernel<A> {
         }
     }
 
+    /// The most frequent kind of DISPATCH: `t`, which works for the chosen member, answers a member with words alone and chooses that one. If it is another one
+    /// the turn is that one's from now on: the call of the one before is put off, and `t` works for the next. What remains to be done is a reply to whom `t`
+    /// works for, and a receive. False: nothing was done.
+    #[inline(never)]
+    pub(crate) fn pass_turn(&mut self, t: ThreadRef, c: ChannelRef) -> bool {
+        const MORE: u64 = flag::PARTS | flag::PORTALS_MASK | flag::POLL;
+        let thread = &self.threads[t];
+        let (token, base) = (thread.registers.rbp, thread.base);
+        let rare = thread.registers.r15
+            | thread.registers.rax & MORE
+            | (thread.registers.rbx ^ token & u32::MAX as u64);
+        let (Some(before), Some(member)) = (thread.client, self.threads.place_of(token as u32))
+        else {
+            return false;
+        };
+        let channel = &mut self.channels[c];
+        let number = channel.partition.wrapping_sub(1) as usize;
+        let Some(partition) = self.partitions.get_mut(number) else {
+            return false;
+        };
+        let level = base.wrapping_sub(1);
+        // (Who is ready at the members' level has its turn first.)
+        if rare != 0
+            || partition.chosen != Some(before)
+            || partition.floor != level as i16
+            || !self.threads[member].stands_at(level)
+            || self.dispatch.ready.first().is_some()
+        {
+            return false;
+        }
+        if member != before {
+            let (from, to) = self.threads.pair(before, member);
+            if from.channel != Some(c)
+                || to.channel != Some(c)
+                || to.token != token
+                || !to.put_off
+                || to.server.is_some()
+                || to.partition != from.partition
+                || !from.stands_at(level)
+                || from.client.is_some()
+            {
+                return false;
+            }
+            // It paid until here.
+            let now = self.arch.ticks();
+            let spent = now.saturating_sub(self.dispatch.since);
+            self.dispatch.since = now;
+            from.ticks += spent;
+            self.domains[from.domain].ticks += spent;
+            from.server = None;
+            from.put_off = true;
+            from.stops |= ASIDE;
+            to.put_off = false;
+            to.stops &= !ASIDE;
+            to.server = Some(t);
+            partition.chosen = Some(member);
+            channel.held.remove(&mut self.threads, member);
+            channel.held.push_front(&mut self.threads, before);
+            self.threads[t].client = Some(member);
+        }
+        partition.comings = partition.comings.wrapping_add(1);
+        self.threads[t].behalf = u8::MAX;
+        true
+    }
+
     /// DISPATCH.
     #[inline(never)]
     pub(crate) fn dispatch_member(&mut self, t: ThreadRef, c: ChannelRef) -> Answer {
@@ -334,10 +399,13 @@ impl<A: Arch> Kernel<A> {
         }
         if token != 0 {
             self.reply(t, c)?;
+        }
+        let answer = self.receive(t, c);
+        if answer == Err(Stop::Restart) {
             // What was done is not done again.
             self.threads[t].registers.rbp = 0;
         }
-        self.receive(t, c)
+        answer
     }
 
     /// The members of this partition take turns: this one's comes.
@@ -370,6 +438,8 @@ impl<A: Arch> Kernel<A> {
         let floor = self.threads[member].effective.min(level) as i16;
         self.partitions[number as usize - 1].floor = floor;
         self.dispatch.ready.raise_floor(floor);
+        // Who is asked for something less important meets it at once.
+        self.dispatch.preempt |= floor > self.threads[t].effective as i16;
         if self.threads[member].state == State::Aside {
             self.wake(member);
         }

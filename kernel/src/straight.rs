@@ -174,7 +174,10 @@ impl<A: Arch> Kernel<A> {
             return self.resume();
         };
         let c = self.channels.handle(channel);
-        if self.operation(t) != receive::REPLY_RECEIVE {
+        let operation = self.operation(t);
+        if operation != receive::REPLY_RECEIVE
+            && !(operation == receive::DISPATCH && self.pass_turn(t, c))
+        {
             return self.receive_other(t, c);
         }
         match self.reply_plain(t, c) {

@@ -223,6 +223,12 @@ impl<F> Thread<F> {
         self.effective + (self.assigned - self.base)
     }
 
+    /// It has this priority, whichever way one looks at it.
+    #[inline(always)]
+    pub(crate) fn stands_at(&self, priority: u8) -> bool {
+        (self.assigned ^ priority) | (self.base ^ priority) | (self.effective ^ priority) == 0
+    }
+
     /// The priority that its owner gave it.
     fn given(&self) -> u8 {
         match self.partition {

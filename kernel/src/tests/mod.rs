@@ -17,6 +17,7 @@ mod invariants;
 mod many;
 mod messages;
 mod one_page;
+mod partition_turns;
 mod partitions;
 mod parts;
 mod pokes;

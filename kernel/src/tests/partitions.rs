@@ -6,29 +6,29 @@ use cairn_abi::pulse;
 use cairn_abi::service::scheduler::{self, BLOCKED, GONE, READY};
 use cairn_abi::service::{semaphore, thread as thread_op};
 
-const TOP: u8 = 50;
+pub(super) const TOP: u8 = 50;
 /// What members have while they have a scheduler.
-const LEVEL: u8 = TOP - 1;
+pub(super) const LEVEL: u8 = TOP - 1;
 
 /// A scheduler that waits at its channel, `N` members with badges from 100 on, and priorities from 20 on; none of them was told of yet but as ready. `init`
 /// rests.
-struct Scene<const N: usize> {
-    w: World,
-    s: ThreadRef,
-    server: Dom,
-    client: Dom,
+pub(super) struct Scene<const N: usize> {
+    pub w: World,
+    pub s: ThreadRef,
+    pub server: Dom,
+    pub client: Dom,
     /// The scheduler's receive right, and the members' portal.
-    rx: u32,
-    portal: u32,
-    members: [ThreadRef; N],
+    pub rx: u32,
+    pub portal: u32,
+    pub members: [ThreadRef; N],
 }
 
 impl<const N: usize> Scene<N> {
-    fn new() -> Scene<N> {
+    pub fn new() -> Scene<N> {
         Scene::of(World::new(), scheduler::BOUND)
     }
 
-    fn of(mut w: World, bound: u64) -> Scene<N> {
+    pub fn of(mut w: World, bound: u64) -> Scene<N> {
         let (server, client, rx, portal) = w.pair();
         let s = w.thread(server, TOP);
         let members = core::array::from_fn(|i| {
@@ -54,7 +54,7 @@ impl<const N: usize> Scene<N> {
     }
 
     /// The scheduler chooses this member and waits, without a reply.
-    fn dispatch(&mut self, member: Option<usize>, token: u64, until: u64) {
+    pub fn dispatch(&mut self, member: Option<usize>, token: u64, until: u64) {
         let id = member.map_or(0, |i| self.w.id(self.members[i]));
         dispatch(&mut self.w, self.s, self.rx, id, token, until);
     }
@@ -67,13 +67,13 @@ impl<const N: usize> Scene<N> {
         (badge, standing)
     }
 
-    fn runs(&self, i: usize) {
+    pub fn runs(&self, i: usize) {
         assert_eq!(self.w.current(), Some(self.members[i]));
         assert_eq!(self.w.effective(self.members[i]), LEVEL);
     }
 }
 
-fn dispatch(w: &mut World, s: ThreadRef, rx: u32, id: u64, token: u64, until: u64) {
+pub(super) fn dispatch(w: &mut World, s: ThreadRef, rx: u32, id: u64, token: u64, until: u64) {
     let registers = &mut w.k.threads[s].registers;
     (registers.rbx, registers.rbp, registers.r15) = (id, token, until);
     w.go(s, rx, receive::DISPATCH, 0, &[]);
@@ -95,7 +95,7 @@ fn join(w: &mut World, server: Dom, client: Dom, rx: u32, m: ThreadRef, badge: u
 }
 
 /// `init`'s slot for the same channel.
-fn own_receive(w: &World, server: Dom, rx: u32) -> u32 {
+pub(super) fn own_receive(w: &World, server: Dom, rx: u32) -> u32 {
     let object = |d: DomainRef, slot: u32| {
         let target = w.k.domains[d].table.target(slot as u64)?;
         (target.kind() == cairn_abi::PortalKind::Receive).then(|| target.object())
