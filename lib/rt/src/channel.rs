@@ -288,7 +288,7 @@ fn count() {
 
 /// Take the rest of what was delivered out of `rax` and `r15`.
 #[inline]
-fn deliver(rax: u64, lengths: u64, into: &mut Received) -> Result<(), Error> {
+pub(crate) fn deliver(rax: u64, lengths: u64, into: &mut Received) -> Result<(), Error> {
     if let Some(error) = Error::from_code(rax as u8) {
         return Err(error);
     }

@@ -8,10 +8,10 @@
 #![no_main]
 
 use cairn_abi::layout::native_slot;
-use cairn_abi::received::{self, kind};
-use cairn_abi::service::{receive, scheduler, thread};
-use cairn_abi::{pulse, Error, Token};
-use cairn_rt::gate::{selector, Gate};
+use cairn_abi::received::kind;
+use cairn_abi::service::scheduler;
+use cairn_abi::{pulse, Token};
+use cairn_rt::scheduler::Choice;
 use cairn_rt::{Portal, Received, Receiver, Reply};
 
 cairn_rt::entry!(main);
@@ -20,7 +20,6 @@ const JOIN: u64 = 1;
 const P: u64 = 2;
 const V: u64 = 3;
 const YIELD: u64 = 4;
-const OK: [u64; 8] = [0; 8];
 const INVALID: i64 = -22;
 /// A scheduler that its members have not heard of for so long is taken for silent, in ns.
 const BOUND: u64 = 1_000_000_000;
@@ -70,16 +69,15 @@ impl Scheduler {
         let thread = Portal(message.words[7] as u32);
         let place = self.members.iter().position(|member| member.id == 0)?;
         let badge = place as u64 + 1;
-        let words = [u64::from(receiver.0 .0), badge, BOUND];
-        let joined = thread.service(thread::SET_SCHEDULER, &words);
+        let joined = receiver.take_member(thread, badge, BOUND);
         thread.close();
         self.members[place] = Member {
-            id: joined.ok()?[0],
+            id: joined.ok()?,
             priority: message.words[1],
             since: self.tick(),
             ..Member::default()
         };
-        Some(Reply::new(&OK).mint(badge))
+        Some(Reply::result(0).mint(badge))
     }
 
     /// A member calls. Some: the answer that it gets at once; None: it is answered when its turn comes.
@@ -141,28 +139,6 @@ impl Scheduler {
     }
 }
 
-/// Reply to the caller behind `token` (0: to none), choose this member (0: none), and receive.
-fn dispatch(receiver: Receiver, token: Token, member: u64) -> Result<Received, Error> {
-    let mut gate = Gate {
-        rax: selector(receiver.0 .0, receive::DISPATCH, 0),
-        words: OK,
-        rbx: member,
-        rbp: token,
-        r14: 0,
-        r15: 0,
-    };
-    // SAFETY: reply and receive touch registers only.
-    unsafe { gate.traverse() }?;
-    Ok(Received {
-        words: gate.words,
-        badge: gate.rbx,
-        token: gate.rbp,
-        kind: (gate.rax >> received::KIND_SHIFT) as u8,
-        portals: received::portals(gate.rax),
-        ..Received::default()
-    })
-}
-
 fn main() -> ! {
     let receiver = Receiver(Portal(native_slot::RECEIVE));
     let mut scheduler = Scheduler::default();
@@ -175,7 +151,12 @@ fn main() -> ! {
             }
             None => (0, 0),
         };
-        match dispatch(receiver, token, id) {
+        let choice = Choice {
+            token,
+            member: id,
+            ..Choice::default()
+        };
+        match receiver.dispatch(&choice) {
             Ok(message) => scheduler.handle(receiver, &message),
             // Its call is over already (then it is chosen once more, without an answer), or it has left.
             Err(_) => {
