@@ -22,7 +22,31 @@ struct Waiter {
     /// Nucleus thread id.
     thread: u32,
     bits: u32,
+    /// Of FUTEX_WAIT_REQUEUE_PI, and of nobody else.
+    heir: Option<Heir>,
 }
+
+/// Who waits for one word to have another one with priority inheritance afterwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Heir {
+    /// The other word.
+    pub to: u64,
+    /// As the word names its owner.
+    pub tid: u32,
+}
+
+/// What has become of such a waiter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moved {
+    /// The word names it.
+    Owns,
+    /// It is a user of this mutex, for which it is to wait.
+    ToMutex(u32),
+}
+
+/// There is a waiter of the other kind: one that is an heir where others are meant, or the other way round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OtherKind;
 
 /// The mutex of a word with priority inheritance for which somebody waits.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +61,8 @@ pub struct Futexes {
     buckets: Vec<VecDeque<Waiter>>,
     /// Where those wait now who were moved to another word, by the numbers of their turns.
     moved: BTreeMap<u64, u64>,
+    /// What has become of heirs, by the numbers of their turns, until they know it.
+    heirs: BTreeMap<u64, Moved>,
     last: u64,
     contended: BTreeMap<u64, Contended>,
 }
@@ -48,6 +74,21 @@ fn place(address: u64) -> usize {
 impl Futexes {
     /// `realtime`: the thread's real-time priority, 0 without one.
     pub fn add(&mut self, address: u64, thread: u32, bits: u32, realtime: u8) -> Ticket {
+        self.enter(address, thread, bits, realtime, None)
+    }
+
+    pub fn add_heir(&mut self, address: u64, thread: u32, realtime: u8, heir: Heir) -> Ticket {
+        self.enter(address, thread, u32::MAX, realtime, Some(heir))
+    }
+
+    fn enter(
+        &mut self,
+        address: u64,
+        thread: u32,
+        bits: u32,
+        realtime: u8,
+        heir: Option<Heir>,
+    ) -> Ticket {
         self.last += 1;
         if self.buckets.is_empty() {
             self.buckets.resize_with(BUCKETS, VecDeque::new);
@@ -58,6 +99,7 @@ impl Futexes {
             turn,
             thread,
             bits,
+            heir,
         });
         Ticket { address, turn }
     }
@@ -116,14 +158,14 @@ impl Futexes {
         Some(waiter)
     }
 
-    /// Take out the first waiters of a word that share a bit, at most so many.
+    /// Take out the first waiters of a word that share a bit, at most so many. They are no heirs.
     fn take_first(
         &mut self,
         address: u64,
         count: u32,
         bits: u32,
         mut then: impl FnMut(&mut Self, Waiter),
-    ) {
+    ) -> Result<(), OtherKind> {
         let bucket = place(address);
         let (mut at, mut taken) = (0, 0);
         while taken < count {
@@ -134,26 +176,37 @@ impl Futexes {
                 at += 1;
                 continue;
             }
+            if waiter.heir.is_some() {
+                return Err(OtherKind);
+            }
             if let Some(waiter) = self.take(bucket, at) {
                 then(self, waiter);
             }
             taken += 1;
         }
+        Ok(())
     }
 
-    /// Take out up to `count` waiters of a word that share a bit: whom to unpark.
-    pub fn wake(&mut self, address: u64, count: u32, bits: u32) -> Vec<u32> {
+    /// Take out up to `count` waiters of a word that share a bit: whom to unpark, and whether all that were met can be woken so.
+    pub fn wake(
+        &mut self,
+        address: u64,
+        count: u32,
+        bits: u32,
+    ) -> (Vec<u32>, Result<(), OtherKind>) {
         let mut woken = Vec::new();
-        self.take_first(address, count, bits, |_, w| woken.push(w.thread));
-        woken
+        let met = self.take_first(address, count, bits, |_, w| woken.push(w.thread));
+        // Who waits for a mutex does not do so here.
+        let waits = woken.len() < count as usize && self.contended(address).is_some();
+        (woken, if waits { Err(OtherKind) } else { met })
     }
 
     /// Move up to `count` waiters to another word.
-    pub fn requeue(&mut self, from: u64, to: u64, count: u32) -> u32 {
+    pub fn requeue(&mut self, from: u64, to: u64, count: u32) -> Result<u32, OtherKind> {
         if from == to {
             let bucket = self.buckets.get(place(from));
             let waiting = bucket.map_or(0, |all| all.iter().filter(|w| w.address == from).count());
-            return count.min(waiting as u32);
+            return Ok(count.min(waiting as u32));
         }
         let mut moved = 0;
         self.take_first(from, count, u32::MAX, |futexes, waiter| {
@@ -163,8 +216,34 @@ impl Futexes {
                 ..waiter
             });
             moved += 1;
-        });
-        moved
+        })?;
+        Ok(moved)
+    }
+
+    /// The first who waits for a word: its nucleus thread, and its id if it waits to have the other word.
+    pub fn first_heir(&self, address: u64, to: u64) -> Result<Option<(u32, u32)>, OtherKind> {
+        let bucket = self.buckets.get(place(address));
+        let first = bucket.and_then(|all| all.iter().find(|w| w.address == address));
+        match first.map(|w| (w.thread, w.heir)) {
+            None => Ok(None),
+            Some((thread, Some(heir))) if heir.to == to => Ok(Some((thread, heir.tid))),
+            Some(_) => Err(OtherKind),
+        }
+    }
+
+    /// The first who waits for this word, an heir, does so no longer: this has become of it.
+    pub fn move_heir(&mut self, address: u64, became: Moved) {
+        let bucket = place(address);
+        let all = self.buckets.get(bucket);
+        let at = all.and_then(|all| all.iter().position(|w| w.address == address));
+        if let Some(waiter) = at.and_then(|at| self.take(bucket, at)) {
+            self.heirs.insert(waiter.turn.1, became);
+        }
+    }
+
+    /// What has become of an heir; told once.
+    pub fn moved_heir(&mut self, ticket: Ticket) -> Option<Moved> {
+        self.heirs.remove(&ticket.turn.1)
     }
 
     /// The mutex of a contended word with priority inheritance.
@@ -195,6 +274,7 @@ impl Futexes {
     pub fn clear(&mut self) -> Vec<u32> {
         self.buckets.clear();
         self.moved.clear();
+        self.heirs.clear();
         let contended = core::mem::take(&mut self.contended);
         contended.into_values().map(|c| c.slot).collect()
     }
@@ -244,13 +324,13 @@ mod tests {
         let b = f.add(8, 2, 1, 0);
         f.add(16, 3, !0, 0);
         let c = f.add(8, 4, 2, 0);
-        assert_eq!(f.wake(8, 1, !0), [1]);
+        assert_eq!(f.wake(8, 1, !0).0, [1]);
         assert!(!f.waits(a) && f.waits(b));
-        assert_eq!(f.wake(8, 9, 2), [4]);
+        assert_eq!(f.wake(8, 9, 2).0, [4]);
         assert!(!f.remove(c), "woken before its timeout");
         assert!(f.remove(b));
-        assert_eq!(f.wake(8, 9, !0), []);
-        assert_eq!(f.wake(16, 9, !0), [3]);
+        assert_eq!(f.wake(8, 9, !0).0, []);
+        assert_eq!(f.wake(16, 9, !0).0, [3]);
     }
 
     #[test]
@@ -259,24 +339,24 @@ mod tests {
         for thread in 1..5 {
             f.add(8, thread, !0, 0);
         }
-        assert_eq!(f.wake(8, 1, !0), [1]);
-        assert_eq!(f.requeue(8, 64, 2), 2);
-        assert_eq!(f.wake(8, 9, !0), [4]);
-        assert_eq!(f.wake(64, 9, !0), [2, 3]);
+        assert_eq!(f.wake(8, 1, !0).0, [1]);
+        assert_eq!(f.requeue(8, 64, 2), Ok(2));
+        assert_eq!(f.wake(8, 9, !0).0, [4]);
+        assert_eq!(f.wake(64, 9, !0).0, [2, 3]);
     }
 
     #[test]
     fn who_was_moved_gives_up_where_he_is() {
         let mut f = Futexes::default();
         let tickets = [1, 2, 3].map(|thread| f.add(8, thread, !0, 0));
-        assert_eq!(f.requeue(8, 64, 2), 2);
-        assert_eq!(f.requeue(64, 72, 1), 1);
+        assert_eq!(f.requeue(8, 64, 2), Ok(2));
+        assert_eq!(f.requeue(64, 72, 1), Ok(1));
         assert!(tickets.iter().all(|&ticket| f.waits(ticket)));
         assert!(f.remove(tickets[1]) && !f.waits(tickets[1]));
-        assert_eq!(f.wake(72, 9, !0), [1]);
+        assert_eq!(f.wake(72, 9, !0).0, [1]);
         assert!(!f.remove(tickets[0]));
-        assert_eq!(f.wake(64, 9, !0), []);
-        assert_eq!(f.wake(8, 9, !0), [3]);
+        assert_eq!(f.wake(64, 9, !0).0, []);
+        assert_eq!(f.wake(8, 9, !0).0, [3]);
         assert!(f.moved.is_empty());
     }
 
@@ -286,10 +366,47 @@ mod tests {
         for (thread, realtime) in [(1, 0), (2, 10), (3, 0), (4, 99), (5, 10)] {
             f.add(8, thread, !0, realtime);
         }
-        assert_eq!(f.requeue(8, 64, 2), 2);
-        assert_eq!(f.wake(64, 1, !0), [4]);
-        assert_eq!(f.wake(64, 1, !0), [2]);
-        assert_eq!(f.wake(8, 9, !0), [5, 1, 3]);
+        assert_eq!(f.requeue(8, 64, 2), Ok(2));
+        assert_eq!(f.wake(64, 1, !0).0, [4]);
+        assert_eq!(f.wake(64, 1, !0).0, [2]);
+        assert_eq!(f.wake(8, 9, !0).0, [5, 1, 3]);
+    }
+
+    #[test]
+    fn heirs_are_moved_only_as_such() {
+        let mut f = Futexes::default();
+        let heir = |tid| Heir { to: 64, tid };
+        let first = f.add_heir(8, 1, 0, heir(11));
+        let second = f.add_heir(8, 2, 0, heir(12));
+        assert_eq!(f.wake(8, 1, !0), (Vec::new(), Err(OtherKind)));
+        assert_eq!(f.requeue(8, 64, 1), Err(OtherKind));
+        assert_eq!(f.first_heir(8, 72), Err(OtherKind));
+        assert_eq!(f.first_heir(64, 8), Ok(None));
+        assert_eq!(f.first_heir(8, 64), Ok(Some((1, 11))));
+        assert_eq!(f.moved_heir(first), None);
+        f.move_heir(8, Moved::Owns);
+        assert!(!f.waits(first) && !f.remove(first));
+        assert_eq!(f.moved_heir(first), Some(Moved::Owns));
+        assert_eq!(f.moved_heir(first), None);
+        assert_eq!(f.first_heir(8, 64), Ok(Some((2, 12))));
+        f.add(8, 3, !0, 9);
+        assert_eq!(
+            f.first_heir(8, 64),
+            Err(OtherKind),
+            "a plain one is before it"
+        );
+        assert_eq!(f.wake(8, 2, !0), (Vec::from([3]), Err(OtherKind)));
+        f.move_heir(8, Moved::ToMutex(70));
+        assert_eq!(f.moved_heir(second), Some(Moved::ToMutex(70)));
+    }
+
+    #[test]
+    fn who_waits_for_a_mutex_is_not_woken() {
+        let mut f = Futexes::default();
+        f.join(8, 70);
+        assert_eq!(f.wake(8, 1, !0), (Vec::new(), Err(OtherKind)));
+        f.leave(8);
+        assert_eq!(f.wake(8, 1, !0), (Vec::new(), Ok(())));
     }
 
     #[test]

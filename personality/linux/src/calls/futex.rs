@@ -1,5 +1,5 @@
 //! futex(2). Waiters of one process meet in a table of its own; words in memory that is shared with other processes have a key from `vm`, and their waiters meet in `proc`.
-//! Requeueing, FUTEX_WAKE_OP and futex_waitv know the process's own table only.
+//! futex_waitv knows the process's own table only.
 
 use super::pi_futex;
 use crate::errno::{
@@ -32,6 +32,8 @@ const UNLOCK_PI: u64 = 7;
 const TRYLOCK_PI: u64 = 8;
 const WAIT_BITSET: u64 = 9;
 const WAKE_BITSET: u64 = 10;
+const WAIT_REQUEUE_PI: u64 = 11;
+const CMP_REQUEUE_PI: u64 = 12;
 const LOCK_PI2: u64 = 13;
 
 pub fn futex(f: &mut Frame) -> Result<u64> {
@@ -44,7 +46,7 @@ pub fn futex(f: &mut Frame) -> Result<u64> {
     if !address.is_multiple_of(4) {
         return Err(EINVAL);
     }
-    let clocked = matches!(plain, WAIT_BITSET | LOCK_PI2);
+    let clocked = matches!(plain, WAIT_BITSET | WAIT_REQUEUE_PI | LOCK_PI2);
     if operation & CLOCK_REALTIME != 0 && !clocked {
         return Err(ENOSYS);
     }
@@ -94,6 +96,21 @@ pub fn futex(f: &mut Frame) -> Result<u64> {
         }
         TRYLOCK_PI => pi_futex::lock(address, None, false),
         UNLOCK_PI => pi_futex::unlock(address),
+        WAIT_REQUEUE_PI => {
+            let deadline = match timeout {
+                0 => None,
+                _ => Some(absolute(timeout, operation & CLOCK_REALTIME != 0)?),
+            };
+            key_of_second(second, operation)?;
+            pi_futex::wait_to_inherit(address, value, second, deadline)
+        }
+        CMP_REQUEUE_PI => {
+            key_of_second(second, operation)?;
+            if value != 1 {
+                return Err(EINVAL);
+            }
+            pi_futex::requeue((address, third), second, timeout as u32)
+        }
         WAKE_OP => {
             let second = (second, key_of_second(second, operation)?);
             wake_with_operation((address, key), second, [value, timeout as u32], third)
@@ -177,7 +194,10 @@ type Word = (u64, Option<u64>);
 
 fn wake_word((address, key): Word, count: u32, bits: u32) -> Result<u64> {
     let Some(key) = key else {
-        return Ok(wake(address, count, bits).into());
+        let (woken, met) = process().futexes.lock().wake(address, count, bits);
+        unpark(&woken);
+        // Who waits for a mutex, or to have one, is not woken so.
+        return met.map(|()| woken.len() as u64).map_err(|_| EINVAL);
     };
     let (mut woken, mut from, mut last) = (0, 0, 0);
     loop {
@@ -213,7 +233,7 @@ pub(super) fn own_id(area: &ThreadArea) -> u32 {
 }
 
 /// The thread's real-time priority, 0 without one. `proc` is asked once for each change of anybody's.
-fn realtime() -> u8 {
+pub(super) fn realtime() -> u8 {
     let changes = published::policy_changes();
     let (known, realtime) = area().realtime.get();
     if known == changes {
@@ -351,7 +371,7 @@ pub fn waitv(f: &mut Frame) -> Result<u64> {
     }
 }
 
-fn unpark(threads: &[u32]) {
+pub(super) fn unpark(threads: &[u32]) {
     for thread in threads {
         let _ = gate::service(linux_slot::CURRENT, current::UNPARK, &[*thread as u64]);
     }
@@ -359,7 +379,7 @@ fn unpark(threads: &[u32]) {
 
 /// Wake up to `count` waiters.
 pub fn wake(address: u64, count: u32, bits: u32) -> u32 {
-    let woken = process().futexes.lock().wake(address, count, bits);
+    let (woken, _) = process().futexes.lock().wake(address, count, bits);
     unpark(&woken);
     woken.len() as u32
 }
@@ -373,10 +393,11 @@ fn requeue(from: Word, to: Word, [wakes, moves]: [u32; 2], expected: Option<u32>
         (None, None) => {
             let mut futexes = process().futexes.lock();
             same()?;
-            let woken = futexes.wake(from.0, wakes, u32::MAX);
-            let moved = futexes.requeue(from.0, to.0, moves);
+            let (woken, met) = futexes.wake(from.0, wakes, u32::MAX);
+            let moved = met.and_then(|()| futexes.requeue(from.0, to.0, moves));
             drop(futexes);
             unpark(&woken);
+            let moved = moved.map_err(|_| EINVAL)?;
             Ok(woken.len() as u64 + u64::from(moved))
         }
         (Some(key), Some(other)) => {

@@ -1,17 +1,22 @@
-//! Futexes with priority inheritance (Documentation/locking/pi-futex, futex(2)): FUTEX_LOCK_PI, LOCK_PI2, TRYLOCK_PI, UNLOCK_PI on words of one process.
+//! Futexes with priority inheritance (Documentation/locking/pi-futex, futex(2)): FUTEX_LOCK_PI, LOCK_PI2, TRYLOCK_PI, UNLOCK_PI on words of one process; and
+//! FUTEX_WAIT_REQUEUE_PI and CMP_REQUEUE_PI, for conditions whose mutex is such a word.
 //!
 //! The word holds the owner's thread id, and a bit when others wait. As long as nobody waits programs do everything with the word alone. The first
 //! who waits makes a mutex of the nucleus that belongs to the owner and waits for that: the nucleus lifts the owner, through chains, wakes by priority, and
 //! passes the mutex on when the owner dies. The mutex goes when the last *user* (who waits, who has just got it, who is giving it back) is done.
 //!
 //! While a mutex is being given back the word names [`NOBODY`], so that whoever comes meanwhile waits in the nucleus's queue; who gets it writes its own id.
+//!
+//! Who waits to be moved to such a word (an *heir*) is made its owner or a user of its mutex by the thread that moves it, and then waits for the mutex itself.
 
-use super::futex::own_id;
+use super::futex::{own_id, realtime, unpark};
 use crate::errno::{
-    Errno, Result, EAGAIN, EDEADLK, EMFILE, ENOBUFS, ENOMEM, EPERM, ESRCH, ETIMEDOUT,
+    Errno, Result, EAGAIN, EDEADLK, EINVAL, EMFILE, ENOBUFS, ENOMEM, EPERM, ESRCH, ETIMEDOUT,
     RESTART_ALWAYS,
 };
+use crate::futex::{Futexes, Heir, Moved};
 use crate::machine::area::{area, process};
+use crate::machine::lock::Guard;
 use crate::machine::request::Request;
 use crate::machine::{gate, user};
 use crate::path::grow_room_from;
@@ -35,57 +40,91 @@ pub fn lock(address: u64, deadline: Option<u64>, wait: bool) -> Result<u64> {
     let slot = loop {
         // (Locks have an order: this one comes before that of futexes.)
         let capacity = process().state().capacity;
-        let mut futexes = process().futexes.lock();
-        let word = user::word(address)?;
-        if word & LOCK_OWNER == tid {
-            return Err(EDEADLK);
-        }
-        let contended = futexes.contended(address);
-        if word & LOCK_OWNER == 0 && contended.is_none() {
-            let new = word & LOCK_OWNER_DIED | tid;
-            if user::compare_exchange(address, word, new)? == word {
-                return Ok(0);
-            }
-            continue;
-        }
-        if !wait {
-            return Err(EAGAIN);
-        }
-        if let Some(slot) = contended {
-            futexes.join(address, slot);
-            break slot;
-        }
-        match owner {
-            Some((of, thread)) if of == word & LOCK_OWNER => {
-                if user::compare_exchange(address, word, word | LOCK_WAITERS)? == word {
-                    match make_mutex(thread) {
-                        Ok(slot) => {
-                            futexes.join(address, slot);
-                            break slot;
-                        }
-                        Err(error @ (EMFILE | ENOBUFS)) => {
-                            drop(futexes);
-                            make_room(error, capacity)?;
-                        }
-                        Err(error) => ended(error, address, word | LOCK_WAITERS)?,
-                    }
-                }
-            }
-            // Threads come before futexes in the order of locks.
-            _ => {
-                drop(futexes);
-                match nucleus_thread(word & LOCK_OWNER) {
-                    Ok(thread) => owner = Some((word & LOCK_OWNER, thread)),
-                    Err(error) => ended(error, address, word)?,
-                }
-            }
+        let futexes = process().futexes.lock();
+        let candidate = Candidate {
+            tid,
+            others: 0,
+            wait,
+        };
+        match come(futexes, address, candidate, (&mut owner, capacity))? {
+            Some((_, Moved::Owns)) => return Ok(0),
+            Some((_, Moved::ToMutex(slot))) => break slot,
+            None => {}
         }
     };
+    wait_for(address, slot, deadline)
+}
+
+/// Who wants a word.
+#[derive(Clone, Copy)]
+struct Candidate {
+    tid: u32,
+    /// [`LOCK_WAITERS`] if others will come for it at once.
+    others: u32,
+    /// Whether it will wait.
+    wait: bool,
+}
+
+/// Make a candidate the word's owner, or a user of the word's mutex. None: look again, with what was found out or made meanwhile. `owner`: the last one that
+/// the word named, and its thread; `capacity`: of the portal table before.
+fn come<'a>(
+    mut futexes: Guard<'a, Futexes>,
+    address: u64,
+    candidate: Candidate,
+    (owner, capacity): (&mut Option<(u32, u32)>, u32),
+) -> Result<Option<(Guard<'a, Futexes>, Moved)>> {
+    let word = user::word(address)?;
+    if word & LOCK_OWNER == candidate.tid {
+        return Err(EDEADLK);
+    }
+    let contended = futexes.contended(address);
+    if word & LOCK_OWNER == 0 && contended.is_none() {
+        let new = word & LOCK_OWNER_DIED | candidate.tid | candidate.others;
+        let had = user::compare_exchange(address, word, new)? == word;
+        return Ok(had.then_some((futexes, Moved::Owns)));
+    }
+    if !candidate.wait {
+        return Err(EAGAIN);
+    }
+    if let Some(slot) = contended {
+        futexes.join(address, slot);
+        return Ok(Some((futexes, Moved::ToMutex(slot))));
+    }
+    match *owner {
+        Some((of, thread)) if of == word & LOCK_OWNER => {
+            if user::compare_exchange(address, word, word | LOCK_WAITERS)? == word {
+                match make_mutex(thread) {
+                    Ok(slot) => {
+                        futexes.join(address, slot);
+                        return Ok(Some((futexes, Moved::ToMutex(slot))));
+                    }
+                    Err(error @ (EMFILE | ENOBUFS)) => {
+                        drop(futexes);
+                        make_room(error, capacity)?;
+                    }
+                    Err(error) => ended(error, address, word | LOCK_WAITERS)?,
+                }
+            }
+        }
+        // Threads come before futexes in the order of locks.
+        _ => {
+            drop(futexes);
+            match nucleus_thread(word & LOCK_OWNER) {
+                Ok(thread) => *owner = Some((word & LOCK_OWNER, thread)),
+                Err(error) => ended(error, address, word)?,
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Wait for the word's mutex, of which this thread is a user.
+fn wait_for(address: u64, slot: u32, deadline: Option<u64>) -> Result<u64> {
     let waited = take(slot, deadline);
     let mut futexes = process().futexes.lock();
     let left = futexes.leave(address);
     let result = match waited {
-        Ok(died) => own(address, tid, left != 0, died),
+        Ok(died) => own(address, area().tid(), left != 0, died),
         Err(error) => {
             // Given back to nobody, and the last who could have had it does not want it.
             if left == 0 {
@@ -98,6 +137,84 @@ pub fn lock(address: u64, deadline: Option<u64>, wait: bool) -> Result<u64> {
         gate::close(slot);
     }
     result
+}
+
+/// FUTEX_WAIT_REQUEUE_PI: wait while the first word has this value until [`requeue`] moves this thread to the other one, and have that.
+pub fn wait_to_inherit(address: u64, expected: u32, to: u64, deadline: Option<u64>) -> Result<u64> {
+    if address == to {
+        return Err(EINVAL);
+    }
+    let process = process();
+    let (thread, realtime) = (own_id(area()), realtime());
+    let tid = area().tid();
+    let ticket = {
+        let mut futexes = process.futexes.lock();
+        if user::word(address)? != expected {
+            return Err(EAGAIN);
+        }
+        futexes.add_heir(address, thread, realtime, Heir { to, tid })
+    };
+    loop {
+        if let Some(at) = deadline {
+            gate::deadline(at);
+        }
+        let result = gate::service_interruptible(linux_slot::CURRENT, current::PARK, &[]);
+        let mut futexes = process.futexes.lock();
+        let moved = futexes.moved_heir(ticket);
+        let error = match (moved, result) {
+            (Some(_), _) => None,
+            (None, Err(Error::TimedOut)) => Some(ETIMEDOUT),
+            (None, Err(Error::Interrupted)) if deliver::pending() => Some(RESTART_ALWAYS),
+            (None, _) if !futexes.waits(ticket) => Some(EAGAIN),
+            _ => continue,
+        };
+        if let Some(error) = error {
+            futexes.remove(ticket);
+            return Err(error);
+        }
+        drop(futexes);
+        if result == Err(Error::Interrupted) {
+            area().mark_poked();
+        }
+        return match moved {
+            Some(Moved::ToMutex(slot)) => match wait_for(to, slot, deadline) {
+                // The first word is another one by now: to wait again would say so.
+                Err(RESTART_ALWAYS) => Err(EAGAIN),
+                other => other,
+            },
+            _ => Ok(0),
+        };
+    }
+}
+
+/// FUTEX_CMP_REQUEUE_PI: while the first word has this value, move the first heir and up to `more` others to the other word.
+pub fn requeue((address, expected): (u64, u32), to: u64, more: u32) -> Result<u64> {
+    if address == to {
+        return Err(EINVAL);
+    }
+    let (mut moved, mut owner) = (0, None);
+    while moved <= u64::from(more) {
+        let capacity = process().state().capacity;
+        let futexes = process().futexes.lock();
+        if moved == 0 && user::word(address)? != expected {
+            return Err(EAGAIN);
+        }
+        let Some((thread, tid)) = futexes.first_heir(address, to).map_err(|_| EINVAL)? else {
+            break;
+        };
+        let candidate = Candidate {
+            tid,
+            others: if more != 0 { LOCK_WAITERS } else { 0 },
+            wait: true,
+        };
+        if let Some((mut futexes, became)) = come(futexes, to, candidate, (&mut owner, capacity))? {
+            futexes.move_heir(address, became);
+            drop(futexes);
+            unpark(&[thread]);
+            moved += 1;
+        }
+    }
+    Ok(moved)
 }
 
 /// The owner that the word named could not be found. If it has ended and left word of that (a robust mutex), or has given the mutex back before, the word is
