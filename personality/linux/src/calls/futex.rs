@@ -52,6 +52,8 @@ pub fn futex(f: &mut Frame) -> Result<u64> {
     }
     user::range(address, 4)?;
     let key = shared_key(address, operation)?;
+    let private = operation & PRIVATE != 0;
+    let inherited = pi_futex::Word { address, private };
     match plain {
         WAIT => {
             let deadline = match timeout {
@@ -92,17 +94,21 @@ pub fn futex(f: &mut Frame) -> Result<u64> {
                 0 => None,
                 _ => Some(absolute(timeout, real_time)?),
             };
-            pi_futex::lock(address, deadline, true)
+            pi_futex::lock(inherited, deadline, true)
         }
-        TRYLOCK_PI => pi_futex::lock(address, None, false),
-        UNLOCK_PI => pi_futex::unlock(address),
+        TRYLOCK_PI => pi_futex::lock(inherited, None, false),
+        UNLOCK_PI => pi_futex::unlock(inherited),
         WAIT_REQUEUE_PI => {
             let deadline = match timeout {
                 0 => None,
                 _ => Some(absolute(timeout, operation & CLOCK_REALTIME != 0)?),
             };
             key_of_second(second, operation)?;
-            pi_futex::wait_to_inherit(address, value, second, deadline)
+            let other = pi_futex::Word {
+                address: second,
+                private,
+            };
+            pi_futex::wait_to_inherit(address, value, other, deadline)
         }
         CMP_REQUEUE_PI => {
             key_of_second(second, operation)?;
@@ -142,7 +148,7 @@ fn key_of_second(address: u64, operation: u64) -> Result<Option<u64>> {
 }
 
 /// Words lie on few pages: this thread's last ones are remembered for as long as nothing was mapped elsewhere or unmapped.
-fn identity(address: u64) -> Result<Option<u64>> {
+pub(super) fn identity(address: u64) -> Result<Option<u64>> {
     let identities = &area().identities;
     let (page, offset) = (address & !(PAGE - 1), address % PAGE);
     let generation = memory::generation();
@@ -163,7 +169,7 @@ fn identity(address: u64) -> Result<Option<u64>> {
     Ok(key.map(|key| key + offset))
 }
 
-fn wait_shared(
+pub(super) fn wait_shared(
     key: u64,
     address: u64,
     (expected, bits): (u32, u32),
@@ -192,7 +198,7 @@ fn wait_shared(
 /// A word, and its key if it is shared.
 type Word = (u64, Option<u64>);
 
-fn wake_word((address, key): Word, count: u32, bits: u32) -> Result<u64> {
+pub(super) fn wake_word((address, key): Word, count: u32, bits: u32) -> Result<u64> {
     let Some(key) = key else {
         let (woken, met) = process().futexes.lock().wake(address, count, bits);
         unpark(&woken);

@@ -1,4 +1,4 @@
-//! Futexes with priority inheritance (Documentation/locking/pi-futex, futex(2)): FUTEX_LOCK_PI, LOCK_PI2, TRYLOCK_PI, UNLOCK_PI on words of one process; and
+//! Futexes with priority inheritance (Documentation/locking/pi-futex, futex(2)): FUTEX_LOCK_PI, LOCK_PI2, TRYLOCK_PI, UNLOCK_PI; and
 //! FUTEX_WAIT_REQUEUE_PI and CMP_REQUEUE_PI, for conditions whose mutex is such a word.
 //!
 //! The word holds the owner's thread id, and a bit when others wait. As long as nobody waits programs do everything with the word alone. The first
@@ -8,11 +8,15 @@
 //! While a mutex is being given back the word names [`NOBODY`], so that whoever comes meanwhile waits in the nucleus's queue; who gets it writes its own id.
 //!
 //! Who waits to be moved to such a word (an *heir*) is made its owner or a user of its mutex by the thread that moves it, and then waits for the mutex itself.
+//!
+//! Who finds an owner in another process waits in `proc`, as for any shared word, and lends it no priority. On such words [`LOCK_WAITERS`] stays set once somebody
+//! waits, so that whoever gives one back looks there as well.
 
-use super::futex::{own_id, realtime, unpark};
+use super::futex::{identity, own_id, realtime, unpark, wait_shared, wake_word};
+use super::scheduling::exists;
 use crate::errno::{
     Errno, Result, EAGAIN, EDEADLK, EINVAL, EMFILE, ENOBUFS, ENOMEM, EPERM, ESRCH, ETIMEDOUT,
-    RESTART_ALWAYS,
+    RESTART, RESTART_ALWAYS, RESTART_NO_HANDLER,
 };
 use crate::futex::{Futexes, Heir, Moved};
 use crate::machine::area::{area, process};
@@ -32,27 +36,83 @@ use core::sync::atomic::Ordering;
 /// No thread has this id. (All ones is a C library's sign of a mutex that cannot be recovered.)
 const NOBODY: u32 = LOCK_OWNER - 1;
 
+/// A word, and whether the program says that it is no other process's.
+#[derive(Clone, Copy)]
+pub struct Word {
+    pub address: u64,
+    pub private: bool,
+}
+
+impl Word {
+    /// If other processes have it too: what it is called in `proc`.
+    fn key(self) -> Result<Option<u64>> {
+        if self.private {
+            return Ok(None);
+        }
+        identity(self.address)
+    }
+}
+
 /// FUTEX_LOCK_PI, FUTEX_LOCK_PI2; `wait` is false for FUTEX_TRYLOCK_PI.
-pub fn lock(address: u64, deadline: Option<u64>, wait: bool) -> Result<u64> {
+pub fn lock(word: Word, deadline: Option<u64>, wait: bool) -> Result<u64> {
+    let address = word.address;
     let tid = area().tid();
     own_id(area());
-    let mut owner = None;
-    let slot = loop {
+    let (mut owner, mut others) = (None, 0);
+    loop {
         // (Locks have an order: this one comes before that of futexes.)
         let capacity = process().state().capacity;
         let futexes = process().futexes.lock();
-        let candidate = Candidate {
-            tid,
-            others: 0,
-            wait,
-        };
-        match come(futexes, address, candidate, (&mut owner, capacity))? {
-            Some((_, Moved::Owns)) => return Ok(0),
-            Some((_, Moved::ToMutex(slot))) => break slot,
-            None => {}
+        let candidate = Candidate { tid, others, wait };
+        let came = come(futexes, address, candidate, (&mut owner, capacity));
+        // (The table is not kept locked.)
+        match came.map(|came| came.map(|(_, became)| became)) {
+            Ok(Some(Moved::Owns)) => return Ok(0),
+            Ok(Some(Moved::ToMutex(slot))) => match wait_for(word, slot, deadline) {
+                Ok(true) => return Ok(0),
+                Ok(false) => {}
+                Err(error) => return Err(error),
+            },
+            Ok(None) => {}
+            Err(ESRCH) => {
+                wait_elsewhere(word, deadline)?;
+                // Others may wait there, too.
+                others = LOCK_WAITERS;
+            }
+            Err(error) => return Err(error),
         }
-    };
-    wait_for(address, slot, deadline)
+    }
+}
+
+/// The word's owner is no thread of this process. If it is one of another process, which has the word as well, wait until that gives it back or passes it on.
+/// (Nothing is inherited: a mutex of the nucleus belongs to one process.)
+fn wait_elsewhere(word: Word, deadline: Option<u64>) -> Result<()> {
+    let key = word.key()?.ok_or(ESRCH)?;
+    let address = word.address;
+    let word = user::word(address)?;
+    let owner = word & LOCK_OWNER;
+    if owner == 0 || nucleus_thread(owner).is_ok() {
+        return Ok(());
+    }
+    if owner != NOBODY && exists(owner.into()).is_err() {
+        return ended(ESRCH, address, word);
+    }
+    let waiting = word | LOCK_WAITERS;
+    if user::compare_exchange(address, word, waiting)? != word {
+        return Ok(());
+    }
+    match wait_shared(key, address, (waiting, u32::MAX), deadline) {
+        Ok(_) | Err(EAGAIN) => Ok(()),
+        Err(RESTART | RESTART_NO_HANDLER) => Err(RESTART_ALWAYS),
+        Err(error) => Err(error),
+    }
+}
+
+/// The word has no owner any more, and nobody in this process gets it: if other processes have it as well, one there looks at it.
+fn wake_elsewhere(word: Word) {
+    if let Ok(Some(key)) = word.key() {
+        let _ = wake_word((word.address, Some(key)), 1, u32::MAX);
+    }
 }
 
 /// Who wants a word.
@@ -118,17 +178,32 @@ fn come<'a>(
     Ok(None)
 }
 
-/// Wait for the word's mutex, of which this thread is a user.
-fn wait_for(address: u64, slot: u32, deadline: Option<u64>) -> Result<u64> {
+/// Wait for the word's mutex, of which this thread is a user → whether it has the word: a thread of another process can have taken it when its owner died.
+fn wait_for(word: Word, slot: u32, deadline: Option<u64>) -> Result<bool> {
     let waited = take(slot, deadline);
+    let shared = matches!(word.key(), Ok(Some(_)));
+    let address = word.address;
+    let tid = area().tid();
+    let elsewhere = waited == Ok(true) && shared && {
+        let owner = user::word(address)? & LOCK_OWNER;
+        !matches!(owner, 0 | NOBODY) && owner != tid && exists(owner.into()).is_ok()
+    };
+    if elsewhere {
+        let _ = gate::service(slot, semaphore::V, &[]);
+    }
     let mut futexes = process().futexes.lock();
     let left = futexes.leave(address);
+    let mut free = false;
     let result = match waited {
-        Ok(died) => own(address, area().tid(), left != 0, died),
+        Ok(_) if elsewhere => Ok(false),
+        Ok(died) => own(address, tid, shared || left != 0, died).map(|_| true),
         Err(error) => {
             // Given back to nobody, and the last who could have had it does not want it.
             if left == 0 {
-                let _ = replace(address, |word| (word & LOCK_OWNER == NOBODY).then_some(0));
+                let _ = replace(address, |word| {
+                    free = word & LOCK_OWNER == NOBODY;
+                    free.then_some(0)
+                });
             }
             Err(error)
         }
@@ -136,11 +211,21 @@ fn wait_for(address: u64, slot: u32, deadline: Option<u64>) -> Result<u64> {
     if left == 0 {
         gate::close(slot);
     }
+    drop(futexes);
+    if free && shared {
+        wake_elsewhere(word);
+    }
     result
 }
 
 /// FUTEX_WAIT_REQUEUE_PI: wait while the first word has this value until [`requeue`] moves this thread to the other one, and have that.
-pub fn wait_to_inherit(address: u64, expected: u32, to: u64, deadline: Option<u64>) -> Result<u64> {
+pub fn wait_to_inherit(
+    address: u64,
+    expected: u32,
+    other: Word,
+    deadline: Option<u64>,
+) -> Result<u64> {
+    let to = other.address;
     if address == to {
         return Err(EINVAL);
     }
@@ -177,11 +262,18 @@ pub fn wait_to_inherit(address: u64, expected: u32, to: u64, deadline: Option<u6
             area().mark_poked();
         }
         return match moved {
-            Some(Moved::ToMutex(slot)) => match wait_for(to, slot, deadline) {
+            Some(Moved::ToMutex(slot)) => {
+                let had = wait_for(other, slot, deadline);
+                let had = match had {
+                    Ok(false) => lock(other, deadline, true),
+                    had => had.map(|_| 0),
+                };
                 // The first word is another one by now: to wait again would say so.
-                Err(RESTART_ALWAYS) => Err(EAGAIN),
-                other => other,
-            },
+                match had {
+                    Err(RESTART_ALWAYS) => Err(EAGAIN),
+                    had => had,
+                }
+            }
             _ => Ok(0),
         };
     }
@@ -259,7 +351,7 @@ fn own(address: u64, tid: u32, others: bool, died: bool) -> Result<u64> {
 }
 
 /// Change the word, unless it is to stay.
-fn replace(address: u64, new: impl Fn(u32) -> Option<u32>) -> Result<()> {
+fn replace(address: u64, mut new: impl FnMut(u32) -> Option<u32>) -> Result<()> {
     let mut word = user::word(address)?;
     while let Some(new) = new(word) {
         let found = user::compare_exchange(address, word, new)?;
@@ -317,7 +409,8 @@ fn nucleus_thread(tid: u32) -> Result<u32> {
 }
 
 /// FUTEX_UNLOCK_PI
-pub fn unlock(address: u64) -> Result<u64> {
+pub fn unlock(it: Word) -> Result<u64> {
+    let address = it.address;
     let tid = area().tid();
     let mut futexes = process().futexes.lock();
     let word = user::word(address)?;
@@ -325,7 +418,15 @@ pub fn unlock(address: u64) -> Result<u64> {
         return Err(EPERM);
     }
     let Some(slot) = futexes.contended(address) else {
-        replace(address, |word| (word & LOCK_OWNER == tid).then_some(0))?;
+        let mut before = word;
+        replace(address, |word| {
+            before = word;
+            (word & LOCK_OWNER == tid).then_some(0)
+        })?;
+        drop(futexes);
+        if before & LOCK_WAITERS != 0 {
+            wake_elsewhere(it);
+        }
         return Ok(0);
     };
     let given = LOCK_WAITERS | NOBODY;
@@ -336,16 +437,24 @@ pub fn unlock(address: u64) -> Result<u64> {
     let result = gate::service(slot, semaphore::V, &[]);
     let mut futexes = process().futexes.lock();
     let left = futexes.leave(address);
+    let mut free = false;
     if result.is_err() {
         // The word lied: the nucleus knows another owner.
         replace(address, |word| {
             (word == given).then_some(tid | LOCK_WAITERS)
         })?;
     } else if left == 0 {
-        replace(address, |word| (word == given).then_some(0))?;
+        replace(address, |word| {
+            free = word == given;
+            free.then_some(0)
+        })?;
     }
     if left == 0 {
         gate::close(slot);
+    }
+    drop(futexes);
+    if free {
+        wake_elsewhere(it);
     }
     match result {
         Ok(_) => Ok(0),
