@@ -35,6 +35,9 @@ pub struct Heir {
     pub tid: u32,
 }
 
+/// The thread of a waiter that is not parked: it waits in `proc`, for a key that is its own.
+pub const IN_PROC: u32 = u32::MAX;
+
 /// What has become of such a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moved {
@@ -63,6 +66,10 @@ pub struct Futexes {
     moved: BTreeMap<u64, u64>,
     /// What has become of heirs, by the numbers of their turns, until they know it.
     heirs: BTreeMap<u64, Moved>,
+    /// What those wait for who are [in `proc`](IN_PROC), by the numbers of their turns.
+    keys: BTreeMap<u64, u64>,
+    /// Of these the ones that are to be woken there.
+    due: Vec<u64>,
     last: u64,
     contended: BTreeMap<u64, Contended>,
 }
@@ -75,6 +82,18 @@ impl Futexes {
     /// `realtime`: the thread's real-time priority, 0 without one.
     pub fn add(&mut self, address: u64, thread: u32, bits: u32, realtime: u8) -> Ticket {
         self.enter(address, thread, bits, realtime, None)
+    }
+
+    /// A waiter that waits in `proc` for this key.
+    pub fn add_in_proc(&mut self, address: u64, key: u64, realtime: u8) -> Ticket {
+        let ticket = self.add(address, IN_PROC, u32::MAX, realtime);
+        self.keys.insert(ticket.turn.1, key);
+        ticket
+    }
+
+    /// The keys that are to be woken in `proc`; told once.
+    pub fn take_due(&mut self) -> Vec<u64> {
+        core::mem::take(&mut self.due)
     }
 
     pub fn add_heir(&mut self, address: u64, thread: u32, realtime: u8, heir: Heir) -> Ticket {
@@ -142,7 +161,12 @@ impl Futexes {
         let (bucket, Some(at)) = self.find(ticket) else {
             return false;
         };
-        self.take(bucket, at);
+        if let Some(Waiter {
+            thread: IN_PROC, ..
+        }) = self.take(bucket, at)
+        {
+            self.keys.remove(&ticket.turn.1);
+        }
         true
     }
 
@@ -195,7 +219,13 @@ impl Futexes {
         bits: u32,
     ) -> (Vec<u32>, Result<(), OtherKind>) {
         let mut woken = Vec::new();
-        let met = self.take_first(address, count, bits, |_, w| woken.push(w.thread));
+        let met = self.take_first(address, count, bits, |futexes, w| {
+            if w.thread == IN_PROC {
+                let key = futexes.keys.remove(&w.turn.1);
+                futexes.due.extend(key);
+            }
+            woken.push(w.thread);
+        });
         // Who waits for a mutex does not do so here.
         let waits = woken.len() < count as usize && self.contended(address).is_some();
         (woken, if waits { Err(OtherKind) } else { met })
@@ -275,6 +305,8 @@ impl Futexes {
         self.buckets.clear();
         self.moved.clear();
         self.heirs.clear();
+        self.keys.clear();
+        self.due.clear();
         let contended = core::mem::take(&mut self.contended);
         contended.into_values().map(|c| c.slot).collect()
     }
@@ -398,6 +430,22 @@ mod tests {
         assert_eq!(f.wake(8, 2, !0), (Vec::from([3]), Err(OtherKind)));
         f.move_heir(8, Moved::ToMutex(70));
         assert_eq!(f.moved_heir(second), Some(Moved::ToMutex(70)));
+    }
+
+    #[test]
+    fn who_waits_in_proc_is_woken_there() {
+        let mut f = Futexes::default();
+        let first = f.add_in_proc(8, 90, 0);
+        let second = f.add_in_proc(8, 91, 0);
+        f.add_in_proc(16, 92, 0);
+        assert_eq!(f.wake(8, 1, !0).0, [IN_PROC]);
+        assert!(!f.waits(first) && f.waits(second));
+        assert_eq!(f.take_due(), [90]);
+        assert!(f.remove(second));
+        assert_eq!(f.requeue(16, 64, 1), Ok(1));
+        assert_eq!(f.wake(64, 1, !0).0, [IN_PROC]);
+        assert_eq!(f.take_due(), [92]);
+        assert!(f.keys.is_empty() && f.take_due().is_empty());
     }
 
     #[test]

@@ -234,8 +234,7 @@ pub fn own_below_dev(rest: &[u8]) -> Option<Own<'_>> {
 pub fn own_below_proc(rest: &[u8], pid: u32) -> Option<Own<'_>> {
     let slash = rest.iter().position(|b| *b == b'/')?;
     let who = &rest[..slash];
-    if who != b"self" && who != b"thread-self" && crate::text::parse_number(who) != Some(pid as u64)
-    {
+    if who != b"self" && who != b"thread-self" && number(who) != Some(pid as u64) {
         return None;
     }
     let rest = &rest[slash + 1..];
@@ -252,6 +251,14 @@ pub fn own_below_proc(rest: &[u8], pid: u32) -> Option<Own<'_>> {
     }
 }
 
+/// As a name of /proc: no zeros before it.
+fn number(digits: &[u8]) -> Option<u64> {
+    match digits {
+        [b'0', _, ..] => None,
+        _ => crate::text::parse_number(digits),
+    }
+}
+
 fn descriptor(rest: &[u8]) -> Option<Own<'_>> {
     let (digits, behind) = match rest.iter().position(|b| *b == b'/') {
         Some(at) => (&rest[..at], &rest[at + 1..]),
@@ -260,7 +267,7 @@ fn descriptor(rest: &[u8]) -> Option<Own<'_>> {
     if digits.is_empty() {
         return Some(Own::Descriptors);
     }
-    let number = crate::text::parse_number(digits)?;
+    let number = number(digits)?;
     Some(Own::Descriptor(u32::try_from(number).ok()?, behind))
 }
 
@@ -351,6 +358,10 @@ mod tests {
         assert_eq!(own(b"/proc/self/fd/12", 5), Some(Own::Descriptor(12, b"")));
         assert_eq!(own(b"/proc/5/fd/1", 5), Some(Own::Descriptor(1, b"")));
         assert_eq!(own(b"/proc/6/fd/1", 5), None);
+        assert_eq!(own(b"/proc/self/fd/0", 5), Some(Own::Descriptor(0, b"")));
+        assert_eq!(own(b"/proc/self/fd/01", 5), None);
+        assert_eq!(own(b"/proc/self/fd/00", 5), None);
+        assert_eq!(own(b"/proc/05/fd/1", 5), None);
         assert_eq!(own(b"/dev/fd/3/x/y", 5), Some(Own::Descriptor(3, b"x/y")));
         assert_eq!(own(b"/dev/stderr", 5), Some(Own::Descriptor(2, b"")));
         assert_eq!(own(b"/dev/stderrx", 5), None);

@@ -10,12 +10,16 @@ use crate::process::Held;
 use crate::system::{Errno, System};
 use crate::table::Slot;
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 use cairn_abi::Token;
-use cairn_idl::errno::{EINVAL, ESRCH, ETIMEDOUT};
+use cairn_idl::errno::{EINVAL, ENOMEM, ESRCH, ETIMEDOUT};
+use cairn_idl::proc::FUTEX_SEVERAL;
 use cairn_rt::Received;
 
 /// How many waiters one message looks at.
 const PIECE: u32 = 128;
+/// Who waits for several words has one waiter for each: so many of a user's.
+const MOST_OF_USER: u32 = 16 * 1024;
 
 /// Of a [`Turn`] the bits below the priority: when it came.
 const ARRIVAL: u32 = 56;
@@ -65,10 +69,21 @@ impl Walk {
     }
 }
 
+/// The words that one call waits for, all with the same turn.
+#[derive(Debug)]
+struct Several {
+    uid: u32,
+    keys: Vec<u64>,
+}
+
 /// Who waits.
 #[derive(Debug, Default)]
 pub struct Futexes {
     waiters: BTreeMap<(u64, Turn), Waiter>,
+    /// By the call that waits for more than one word.
+    several: BTreeMap<Token, Several>,
+    /// How many words each user's calls of that kind wait for.
+    users: BTreeMap<u32, u32>,
     /// Waits and wakes so far.
     arrivals: u64,
     wakes: u64,
@@ -92,6 +107,33 @@ impl Futexes {
             }
         }
         None
+    }
+
+    /// One of the words that this call waits for is another one now.
+    fn rename(&mut self, token: Token, from: u64, to: u64) {
+        if let Some(several) = self.several.get_mut(&token) {
+            let keys = several.keys.iter_mut();
+            keys.filter(|key| **key == from).for_each(|key| *key = to);
+        }
+    }
+
+    /// A call no longer waits for several words → which of them this was.
+    fn forget_several(&mut self, token: Token, turn: Turn, key: u64) -> (u64, u32) {
+        let Some(Several { uid, keys }) = self.several.remove(&token) else {
+            return (0, 0);
+        };
+        for &key in &keys {
+            self.waiters.remove(&(key, turn));
+        }
+        let count = keys.len() as u32;
+        if let Some(all) = self.users.get_mut(&uid) {
+            *all -= count;
+            if *all == 0 {
+                self.users.remove(&uid);
+            }
+        }
+        let which = keys.iter().position(|&it| it == key);
+        (which.unwrap_or(0) as u64, count)
     }
 
     #[cfg(test)]
@@ -119,6 +161,8 @@ impl<S: System> Manager<S> {
                 let moved = self.move_some(&mut walk, fourth, fifth);
                 Ok(Outcome::words(&[woken, walk.rest(), walk.last, moved]))
             }
+            3 if fourth != self.futexes.wakes => done(1),
+            3 => self.futex_wait_several(message, slot, sixth),
             _ => Err(EINVAL),
         }
     }
@@ -153,11 +197,28 @@ impl<S: System> Manager<S> {
             let Some((_, Waiter { slot, token, .. })) = self.futexes.next(walk) else {
                 break;
             };
-            self.forget_deadline(slot, token);
-            self.answer_held(slot, token, 0);
+            self.wake_one(walk, slot, token);
             woken += 1;
         }
         woken
+    }
+
+    /// This one, who was taken out, goes on.
+    fn wake_one(&mut self, walk: &mut Walk, slot: Slot, token: Token) {
+        let Some(at) = self.processes[slot].threads.place_of(token) else {
+            return;
+        };
+        let which = match self.processes[slot].threads[at].held {
+            Held::Several(turn, _) => {
+                let (which, count) = self.futexes.forget_several(token, turn, walk.key);
+                // As many were looked at.
+                walk.looks = walk.looks.saturating_sub(count);
+                which
+            }
+            _ => 0,
+        };
+        self.forget_deadline(slot, token);
+        self.release(slot, at, [0, which, 0, 0, 0, 0, 0, 0]);
     }
 
     /// Let some of them wait for another word.
@@ -169,8 +230,9 @@ impl<S: System> Manager<S> {
             };
             let Waiter { slot, token, .. } = waiter;
             if let Some(thread) = self.processes[slot].thread(token as u32) {
-                if let Held::Futex(key, ..) = &mut thread.held {
-                    *key = to;
+                match &mut thread.held {
+                    Held::Futex(key, ..) => *key = to,
+                    _ => self.futexes.rename(token, walk.key, to),
                 }
             }
             self.futexes.waiters.insert((to, turn), waiter);
@@ -182,8 +244,9 @@ impl<S: System> Manager<S> {
     /// Take the first who waits for this word, whom the caller answers.
     pub(crate) fn futex_next(&mut self, key: u64) -> Option<(Slot, Token)> {
         let mut walk = self.walk(key, u32::MAX, (0, 0));
-        let (_, Waiter { slot, token, .. }) = self.futexes.next(&mut walk)?;
+        let (turn, Waiter { slot, token, .. }) = self.futexes.next(&mut walk)?;
         self.forget_deadline(slot, token);
+        self.futexes.forget_several(token, turn, key);
         Some((slot, token))
     }
 
@@ -196,26 +259,75 @@ impl<S: System> Manager<S> {
         if deadline != 0 && deadline <= self.system.now() {
             return Err(ETIMEDOUT);
         }
-        let realtime = self.processes[slot].scheduling_of(token as u32).realtime;
-        let arrival = self.futexes.arrivals + 1;
-        let turn = u64::from(u8::MAX - realtime as u8) << ARRIVAL | arrival;
+        let turn = self.futex_turn(slot, token);
         if !self.hold(slot, token, Held::Futex(key, turn, deadline)) {
             return Err(ESRCH);
         }
-        self.futexes.arrivals = arrival;
+        self.begin_wait(slot, token, deadline);
+        let waiter = Waiter { bits, slot, token };
+        self.futexes.waiters.insert((key, turn), waiter);
+        Ok(Outcome::Later)
+    }
+
+    fn futex_turn(&self, slot: Slot, token: Token) -> Turn {
+        let realtime = self.processes[slot].scheduling_of(token as u32).realtime;
+        let arrival = self.futexes.arrivals + 1;
+        u64::from(u8::MAX - realtime as u8) << ARRIVAL | arrival
+    }
+
+    /// Who is held from now on had the [next turn](Self::futex_turn).
+    fn begin_wait(&mut self, slot: Slot, token: Token, deadline: u64) {
+        self.futexes.arrivals += 1;
         if deadline != 0 {
             self.timers
                 .insert((deadline, slot, crate::timers::of_thread(token)));
         }
-        let waiter = Waiter { bits, slot, token };
-        self.futexes.waiters.insert((key, turn), waiter);
+    }
+
+    /// Wait for the first of several words.
+    fn futex_wait_several(
+        &mut self,
+        message: &Received,
+        slot: Slot,
+        deadline: u64,
+    ) -> Result<Outcome, Errno> {
+        let token = message.token;
+        let (count, rest) = (message.out_len / 8, message.out_len % 8);
+        if rest != 0 || !(1..=FUTEX_SEVERAL as usize).contains(&count) {
+            return Err(EINVAL);
+        }
+        if deadline != 0 && deadline <= self.system.now() {
+            return Err(ETIMEDOUT);
+        }
+        let uid = self.processes[slot].creds.ruid;
+        let all = self.futexes.users.get(&uid).map_or(0, |all| *all) + count as u32;
+        if all > MOST_OF_USER {
+            return Err(ENOMEM);
+        }
+        let bytes = self.bytes(message, 0, count * 8)?;
+        let mut keys = Vec::new();
+        keys.try_reserve_exact(count).map_err(|_| ENOMEM)?;
+        let (words, _) = bytes.as_chunks::<8>();
+        keys.extend(words.iter().map(|word| u64::from_le_bytes(*word)));
+        let turn = self.futex_turn(slot, token);
+        if !self.hold(slot, token, Held::Several(turn, deadline)) {
+            return Err(ESRCH);
+        }
+        self.begin_wait(slot, token, deadline);
+        let bits = u32::MAX;
+        for &key in &keys {
+            let waiter = Waiter { bits, slot, token };
+            self.futexes.waiters.insert((key, turn), waiter);
+        }
+        self.futexes.users.insert(uid, all);
+        self.futexes.several.insert(token, Several { uid, keys });
         Ok(Outcome::Later)
     }
 
     fn forget_deadline(&mut self, slot: Slot, token: Token) {
         if let Some(thread) = self.processes[slot].thread(token as u32) {
             match thread.held {
-                Held::Futex(.., deadline) if deadline != 0 => {
+                Held::Futex(.., deadline) | Held::Several(_, deadline) if deadline != 0 => {
                     self.timers
                         .remove(&(deadline, slot, crate::timers::of_thread(token)));
                 }
@@ -224,8 +336,18 @@ impl<S: System> Manager<S> {
         }
     }
 
-    /// This caller no longer waits.
-    pub(crate) fn futex_forget(&mut self, key: u64, turn: Turn) {
-        self.futexes.waiters.remove(&(key, turn));
+    /// This caller no longer waits. Its deadline, if it did wait.
+    pub(crate) fn futex_forget(&mut self, held: Held, token: Token) -> Option<u64> {
+        match held {
+            Held::Futex(key, turn, deadline) => {
+                self.futexes.waiters.remove(&(key, turn));
+                Some(deadline)
+            }
+            Held::Several(turn, deadline) => {
+                self.futexes.forget_several(token, turn, 0);
+                Some(deadline)
+            }
+            _ => None,
+        }
     }
 }

@@ -37,6 +37,8 @@ pub enum Held {
     Vfork(u32),
     /// FUTEX with its key, its turn and its deadline (0 = none).
     Futex(u64, crate::futex::Turn, u64),
+    /// The same for several words.
+    Several(crate::futex::Turn, u64),
     /// TRACE_STOP: until its tracer lets it go on.
     Traced,
 }

@@ -2,7 +2,7 @@
 
 use crate::process::Thread;
 use alloc::vec::Vec;
-use cairn_abi::Id;
+use cairn_abi::{Id, Token};
 use core::ops::{Deref, DerefMut};
 
 /// So few are searched through.
@@ -64,6 +64,12 @@ impl Threads {
             next: self.next,
             ..Threads::default()
         };
+    }
+
+    /// Where the thread is whose call this is, if it is held.
+    pub fn place_of(&self, token: Token) -> Option<usize> {
+        let place = self.place(token as u32)?;
+        (self.list[place].token == token).then_some(place)
     }
 
     /// Where the thread with this number is.

@@ -140,8 +140,7 @@ impl<S: System> Manager<S> {
 
     /// Whatever the thread waited for, it no longer does.
     fn unhold(&mut self, slot: Slot, held: Held, token: Token) {
-        if let Held::Futex(key, turn, deadline) = held {
-            self.futex_forget(key, turn);
+        if let Some(deadline) = self.futex_forget(held, token) {
             if deadline != 0 {
                 self.timers
                     .remove(&(deadline, slot, crate::timers::of_thread(token)));
@@ -166,7 +165,7 @@ impl<S: System> Manager<S> {
         };
         match held {
             Held::Child(_) => {}
-            Held::Futex(..) => self.unhold(slot, held, token),
+            Held::Futex(..) | Held::Several(..) => self.unhold(slot, held, token),
             Held::Nothing | Held::Continue | Held::Vfork(_) | Held::Traced => return,
         }
         self.answer_held(slot, token, -EINTR);
@@ -189,8 +188,7 @@ impl<S: System> Manager<S> {
 
     /// End a held call with a result.
     pub(crate) fn answer_held(&mut self, slot: Slot, token: Token, result: i64) {
-        let threads = &self.processes[slot].threads;
-        if let Some(at) = threads.iter().position(|t| t.token == token) {
+        if let Some(at) = self.processes[slot].threads.place_of(token) {
             self.release(slot, at, [result as u64, 0, 0, 0, 0, 0, 0, 0]);
         }
     }

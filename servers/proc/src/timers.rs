@@ -282,9 +282,8 @@ impl<S: System> Manager<S> {
             .position(|t| t.token != 0 && of_thread(t.token) == which);
         if let Some(at) = at {
             let thread = &self.processes[slot].threads[at];
-            if let crate::process::Held::Futex(key, turn, _) = thread.held {
-                let token = thread.token;
-                self.futex_forget(key, turn);
+            let (held, token) = (thread.held, thread.token);
+            if self.futex_forget(held, token).is_some() {
                 self.answer_held(slot, token, -ETIMEDOUT);
             }
         }

@@ -1,11 +1,11 @@
 //! futex(2). Waiters of one process meet in a table of its own; words in memory that is shared with other processes have a key from `vm`, and their waiters meet in `proc`.
-//! futex_waitv knows the process's own table only.
+//! futex_waitv with words of both kinds waits in `proc`.
 
 use super::pi_futex;
 use crate::errno::{
     Result, EAGAIN, EFAULT, EINVAL, ENOSYS, ESRCH, ETIMEDOUT, RESTART, RESTART_NO_HANDLER,
 };
-use crate::futex::{wake_op, Ticket};
+use crate::futex::{wake_op, Ticket, IN_PROC};
 use crate::machine::area::{area, process, Frame, Identity, ThreadArea};
 use crate::machine::request::{without_handler, Request};
 use crate::machine::{gate, published, user};
@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use cairn_abi::layout::{linux_slot, PAGE};
 use cairn_abi::service::current;
 use cairn_abi::Error;
-use cairn_idl::proc::{LOCK_OWNER, LOCK_OWNER_DIED, LOCK_WAITERS};
+use cairn_idl::proc::{FUTEX_SEVERAL, LOCK_OWNER, LOCK_OWNER_DIED, LOCK_WAITERS};
 use cairn_idl::{proc, vm};
 use core::sync::atomic::Ordering;
 
@@ -290,27 +290,47 @@ fn wait(address: u64, expected: u32, bits: u32, deadline: Option<u64>) -> Result
 }
 
 /// Most words of futex_waitv.
-const MOST_WORDS: u64 = 128;
+const MOST_WORDS: u64 = FUTEX_SEVERAL - 1;
+/// FUTEX's fourth operation.
+const WAIT_SEVERAL: u64 = 3;
 
-/// `struct futex_waitv`: value, address, flags.
-fn waited_word(address: u64) -> Result<(u64, u32)> {
-    const SIZE_32: u32 = 2;
-    let [value, word, rest] = user::read::<[u64; 3]>(address)?;
-    let (flags, reserved) = (rest as u32, rest >> 32);
-    if flags & !(SIZE_32 | PRIVATE as u32) != 0 || flags & SIZE_32 == 0 || reserved != 0 {
-        return Err(EINVAL);
-    }
-    if flags & PRIVATE as u32 == 0 {
-        if !word.is_multiple_of(4) {
+/// A word of futex_waitv.
+#[derive(Clone, Copy)]
+struct Waited {
+    address: u64,
+    expected: u32,
+    /// If it is other processes' too.
+    key: Option<u64>,
+}
+
+impl Waited {
+    /// `struct futex_waitv`: value, address, flags.
+    fn read(at: u64) -> Result<Waited> {
+        const SIZE_32: u32 = 2;
+        let [value, address, rest] = user::read::<[u64; 3]>(at)?;
+        let (flags, reserved) = (rest as u32, rest >> 32);
+        if flags & !(SIZE_32 | PRIVATE as u32) != 0 || flags & SIZE_32 == 0 || reserved != 0 {
             return Err(EINVAL);
         }
-        user::range(word, 4)?;
-        if identity(word)?.is_some() {
-            // Waiters of other processes' words meet elsewhere, one word each.
-            return Err(ENOSYS);
+        let key = if flags & PRIVATE as u32 == 0 && address.is_multiple_of(4) {
+            user::range(address, 4)?;
+            identity(address)?
+        } else {
+            None
+        };
+        Ok(Waited {
+            address,
+            expected: value as u32,
+            key,
+        })
+    }
+
+    fn is_as_expected(&self) -> Result<()> {
+        match user::word(self.address)? == self.expected {
+            true => Ok(()),
+            false => Err(EAGAIN),
         }
     }
-    Ok((word, value as u32))
 }
 
 /// futex_waitv: wait for the first of several words; which one it was.
@@ -324,27 +344,26 @@ pub fn waitv(f: &mut Frame) -> Result<u64> {
         (_, clock @ (0 | 1)) => Some(absolute(timeout, clock == 0)?),
         _ => return Err(EINVAL),
     };
-    let words: Vec<(u64, u32)> = (0..count)
-        .map(|i| waited_word(waiters.wrapping_add(i * 24)))
+    let words: Vec<Waited> = (0..count)
+        .map(|i| Waited::read(waiters.wrapping_add(i * 24)))
         .collect::<Result<_>>()?;
-    for &(word, _) in &words {
-        if !word.is_multiple_of(4) {
+    for &Waited { address, .. } in &words {
+        if !address.is_multiple_of(4) {
             return Err(EINVAL);
         }
-        user::range(word, 4)?;
+        user::range(address, 4)?;
+    }
+    if words.iter().any(|word| word.key.is_some()) {
+        return waitv_in_proc(&words, deadline);
     }
     let process = process();
     let (thread, realtime) = (own_id(area()), realtime());
     let tickets: Vec<Ticket> = {
         let mut futexes = process.futexes.lock();
-        for &(word, expected) in &words {
-            if user::word(word)? != expected {
-                return Err(EAGAIN);
-            }
-        }
-        let tickets = words.iter();
-        tickets
-            .map(|&(word, _)| futexes.add(word, thread, u32::MAX, realtime))
+        words.iter().try_for_each(Waited::is_as_expected)?;
+        let words = words.iter();
+        words
+            .map(|word| futexes.add(word.address, thread, u32::MAX, realtime))
             .collect()
     };
     loop {
@@ -357,10 +376,8 @@ pub fn waitv(f: &mut Frame) -> Result<u64> {
         let error = match (woken, result) {
             (Some(_), _) => None,
             (None, Err(Error::TimedOut)) => Some(ETIMEDOUT),
-            (None, Err(Error::Interrupted)) if deliver::pending() => Some(match deadline {
-                Some(_) => RESTART_NO_HANDLER,
-                None => RESTART,
-            }),
+            // (The time is absolute: the call can be made again.)
+            (None, Err(Error::Interrupted)) if deliver::pending() => Some(RESTART),
             _ => continue,
         };
         for &ticket in &tickets {
@@ -377,9 +394,91 @@ pub fn waitv(f: &mut Frame) -> Result<u64> {
     }
 }
 
+/// Some of the words are other processes' too: the thread waits in `proc`. Whoever wakes it by a word of this process alone does so there, by a key that is
+/// this wait's.
+fn waitv_in_proc(words: &[Waited], deadline: Option<u64>) -> Result<u64> {
+    let own = match words.iter().all(|word| word.key.is_some()) {
+        true => 0,
+        false => super::random::word()?,
+    };
+    let process = process();
+    let realtime = realtime();
+    let mut wakes = published::futex_wakes();
+    // In the order of the words; none for those of others.
+    let tickets: Vec<Option<Ticket>> = {
+        let mut futexes = process.futexes.lock();
+        words.iter().try_for_each(Waited::is_as_expected)?;
+        let enter = |word: &Waited| match word.key {
+            Some(_) => None,
+            None => Some(futexes.add_in_proc(word.address, own, realtime)),
+        };
+        words.iter().map(enter).collect()
+    };
+    let shared = words.iter().filter_map(|word| word.key);
+    let mut keys: Vec<u64> = shared.collect();
+    if keys.len() != words.len() {
+        keys.push(own);
+    }
+    let bytes: Vec<u8> = keys.iter().flat_map(|key| key.to_le_bytes()).collect();
+    let waited = loop {
+        let deadline = deadline.unwrap_or(0);
+        let request = [proc::FUTEX, WAIT_SEVERAL, 0, 0, wakes, 0, deadline];
+        match Request::new(&request).out(&bytes).wait(linux_slot::PROC) {
+            Ok(said) if said[0] == 1 => {}
+            Ok(said) => break Ok(said[1] as usize),
+            Err(error) => break Err(error),
+        }
+        // Somebody woke somebody before `proc` knew of this wait.
+        wakes = published::futex_wakes();
+        let mut shared = words.iter().filter(|word| word.key.is_some());
+        let same = shared.try_for_each(Waited::is_as_expected);
+        let woken = {
+            let futexes = process.futexes.lock();
+            let mut entered = tickets.iter().flatten();
+            entered.any(|&ticket| !futexes.waits(ticket))
+        };
+        match same {
+            _ if woken => break Ok(keys.len() - 1),
+            Err(error) => break Err(error),
+            Ok(()) => {}
+        }
+    };
+    // Whom a word of this process woke has left the table.
+    let mut futexes = process.futexes.lock();
+    let mut woken = None;
+    for (index, &ticket) in tickets.iter().enumerate() {
+        if ticket.is_some_and(|ticket| !futexes.remove(ticket)) {
+            woken.get_or_insert(index);
+        }
+    }
+    drop(futexes);
+    let of_others = |which: usize| {
+        let mut shared = words.iter().enumerate().filter(|it| it.1.key.is_some());
+        shared.nth(which).map(|it| it.0)
+    };
+    let woken = match waited {
+        Ok(which) => of_others(which).or(woken),
+        Err(_) => woken,
+    };
+    match (woken, waited) {
+        (Some(index), _) => Ok(index as u64),
+        (None, Err(error)) => Err(error),
+        // Somebody else knows the key.
+        (None, Ok(_)) => Ok(0),
+    }
+}
+
 pub(super) fn unpark(threads: &[u32]) {
+    let mut in_proc = false;
     for thread in threads {
+        in_proc |= *thread == IN_PROC;
         let _ = gate::service(linux_slot::CURRENT, current::UNPARK, &[*thread as u64]);
+    }
+    if in_proc {
+        let due = process().futexes.lock().take_due();
+        for key in due {
+            let _ = wake_word((0, Some(key)), 1, u32::MAX);
+        }
     }
 }
 

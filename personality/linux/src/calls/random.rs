@@ -29,6 +29,13 @@ fn from_processor(into: &mut [u8]) -> bool {
     true
 }
 
+/// A number that nobody guesses.
+pub(super) fn word() -> Result<u64> {
+    let mut bytes = [0; 8];
+    fill(&mut bytes)?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
 fn fill(into: &mut [u8]) -> Result<()> {
     if from_processor(into) {
         return Ok(());

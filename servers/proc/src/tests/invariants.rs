@@ -68,6 +68,10 @@ pub fn check(w: &World) {
                     assert!(all
                         .any(|(k, t2, w)| (k, t2, w.slot, w.token) == (key, turn, slot, t.token)));
                 }
+                Held::Several(turn, _) => {
+                    let mut all = m.futexes.all();
+                    assert!(all.any(|(_, t2, w)| (t2, w.slot, w.token) == (turn, slot, t.token)));
+                }
                 Held::Child(_) => assert!(p.first_child != NONE, "{} waits for nobody", p.pid),
                 Held::Vfork(child) => {
                     let child = m
@@ -128,7 +132,8 @@ pub fn check(w: &World) {
     for (key, turn, w) in m.futexes.all() {
         let p = &m.processes[w.slot];
         assert!(p.threads.iter().any(|t| t.token == w.token
-            && matches!(t.held, Held::Futex(k, t, _) if (k, t) == (key, turn))));
+            && (matches!(t.held, Held::Futex(k, t, _) if (k, t) == (key, turn))
+                || matches!(t.held, Held::Several(t, _) if t == turn))));
     }
 }
 

@@ -286,7 +286,7 @@ fn futexes_wake_in_order_and_in_time() {
     assert_eq!(w.call(c, &[FUTEX, 1, 77, 9]).result(), 0);
     assert_eq!(w.m.deadline(), None);
     assert_eq!(w.call(c, &[FUTEX, 0, 77, 0, 0, 0, 1]).result(), -ETIMEDOUT);
-    assert_eq!(w.call(c, &[FUTEX, 3, 77]).result(), -EINVAL);
+    assert_eq!(w.call(c, &[FUTEX, 4, 77]).result(), -EINVAL);
     check(&w);
 }
 
@@ -450,6 +450,53 @@ fn futexes_wake_by_bits_and_waiters_are_moved() {
     assert_eq!(w.call(d, &[FUTEX, 1, 78, 9]).result(), 0);
     // Someone came between look and call: a move counts as a wake.
     assert_eq!(w.call(a, &[FUTEX, 0, 77, 0, 0, 1]).result(), 1);
+    check(&w);
+}
+
+#[test]
+fn the_first_of_several_futexes_wakes() {
+    let mut w = World::new();
+    let [a, b, c] = [0; 3].map(|_| w.fork(1));
+    let keys = |keys: &[u64]| -> Vec<u8> { keys.iter().flat_map(|n| n.to_le_bytes()).collect() };
+    let three = keys(&[70, 71, 72]);
+    let wait = [FUTEX, 3, 0, 0, 0, 0];
+    let first = w.call_with(a, &three, &wait).token();
+    let second = w.call(b, &[FUTEX, 0, 72]).token();
+    check(&w);
+    assert_eq!(w.call(c, &[FUTEX, 1, 72, 1]).result(), 1);
+    assert_eq!(w.reply(first).unwrap()[..2], [0, 2]);
+    assert_eq!(w.reply(second), None);
+    check(&w);
+    for key in [70, 71] {
+        assert_eq!(w.call(c, &[FUTEX, 1, key, 9]).result(), 0);
+    }
+    // There were wakes since the caller looked.
+    assert_eq!(w.call_with(a, &three, &wait).result(), 1);
+    // In time, poked, ended; moved to another word; the same word twice.
+    let wait = [FUTEX, 3, 0, 0, 3, 0, 5000];
+    w.call_with(a, &three, &wait).token();
+    advance(&mut w, 5000);
+    let wait = [FUTEX, 3, 0, 0, 3, 0];
+    let poked = w.call_with(a, &three, &wait).token();
+    w.unblock(poked);
+    assert_eq!(w.reply(poked).unwrap()[0] as i64, -EINTR);
+    check(&w);
+    let moved = w.call_with(a, &keys(&[70, 71, 71]), &wait).token();
+    assert_eq!(w.call(c, &[FUTEX, 2, 71, 0, 73, 9]).result(), 0);
+    check(&w);
+    assert_eq!(w.call(c, &[FUTEX, 1, 71, 9]).result(), 0);
+    assert_eq!(w.call(c, &[FUTEX, 1, 73, 9]).result(), 1);
+    assert_eq!(w.reply(moved).unwrap()[..2], [0, 1]);
+    let wait = [FUTEX, 3, 0, 0, 6, 0];
+    w.call_with(b, b"", &[FUTEX, 1, 72, 1]).result();
+    w.call_with(a, &three, &[FUTEX, 3, 0, 0, 7, 0]).token();
+    w.kill(c, a as i64, 9);
+    check(&w);
+    assert_eq!(w.call(c, &[FUTEX, 1, 70, 9]).result(), 0);
+    for wrong in [&b""[..], b"12345678 ", &[0; 8 * 130]] {
+        let wait = [wait[0], 3, 0, 0, 8, 0];
+        assert_eq!(w.call_with(c, wrong, &wait).result(), -EINVAL);
+    }
     check(&w);
 }
 
