@@ -1,5 +1,6 @@
 //! What a name space may have of each thing, as /proc/sys/kernel shows it, and how much it has.
 
+use crate::mq;
 use cairn_idl::ipc::Limits as Which;
 
 #[derive(Clone, Debug)]
@@ -14,6 +15,10 @@ pub struct Limits {
     pub semmns: u64,
     pub semopm: u64,
     pub semmni: u64,
+    /// Of POSIX message queues: messages and bytes of each, the most and without attributes; queues.
+    pub mq_most: (u64, u64),
+    pub mq_default: (u64, u64),
+    pub mq_queues: u64,
 }
 
 /// Largest value of a semaphore, and of what is undone.
@@ -37,13 +42,23 @@ impl Default for Limits {
             semmns: 1_024_000_000,
             semopm: 500,
             semmni: 32000,
+            mq_most: mq::MOST,
+            mq_default: mq::DEFAULT,
+            mq_queues: mq::QUEUES,
         }
     }
 }
 
 impl Limits {
-    fn place(&mut self, which: Which) -> (&mut u64, u64) {
-        match which {
+    /// Its place, the most and the least that it can be.
+    fn place(&mut self, which: Which) -> (&mut u64, u64, u64) {
+        let (place, most) = match which {
+            Which::MqMsgMax => return (&mut self.mq_most.0, mq::HARD.0, 1),
+            Which::MqMsgsizeMax => return (&mut self.mq_most.1, mq::HARD.1, mq::SIZE_LEAST),
+            Which::MqMsgDefault => return (&mut self.mq_default.0, mq::HARD.0, 1),
+            Which::MqMsgsizeDefault => return (&mut self.mq_default.1, mq::HARD.1, mq::SIZE_LEAST),
+            Which::MqQueuesMax => (&mut self.mq_queues, INT_MAX),
+
             Which::Shmmax => (&mut self.shmmax, u64::MAX),
             Which::Shmall => (&mut self.shmall, u64::MAX),
             Which::Shmmni => (&mut self.shmmni, PLACES),
@@ -54,17 +69,18 @@ impl Limits {
             Which::Semmns => (&mut self.semmns, INT_MAX),
             Which::Semopm => (&mut self.semopm, 65536),
             Which::Semmni => (&mut self.semmni, PLACES),
-        }
+        };
+        (place, most, 0)
     }
 
     pub fn get(&mut self, which: Which) -> u64 {
         *self.place(which).0
     }
 
-    /// False: more than there can be.
+    /// False: more or less than there can be.
     pub fn set(&mut self, which: Which, value: u64) -> bool {
-        let (place, most) = self.place(which);
-        let may = value <= most;
+        let (place, most, least) = self.place(which);
+        let may = (least..=most).contains(&value);
         if may {
             *place = value;
         }

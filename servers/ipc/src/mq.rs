@@ -12,11 +12,14 @@ use cairn_slab::Slab;
 
 /// Priorities are below this.
 pub const PRIORITIES: u64 = 32768;
-/// What mq_open(3) gives without attributes, the most that anybody asks for, and that who has the privilege over the system does.
+/// What mq_open(3) gives without attributes, the most that anybody asks for, unless the limits say otherwise; and the most that who has the privilege over the
+/// system does.
 pub const DEFAULT: (u64, u64) = (10, 8192);
 pub const MOST: (u64, u64) = (10, 8192);
 pub const HARD: (u64, u64) = (65536, 16 << 20);
-/// Queues of a name space, for who lacks that privilege.
+/// A limit of bytes is no less.
+pub const SIZE_LEAST: u64 = 128;
+/// Queues of a name space, for who lacks that privilege, unless the limits say otherwise.
 pub const QUEUES: u64 = 256;
 pub const NAME: usize = 255;
 /// What a message costs beside its text.

@@ -1119,15 +1119,17 @@ impl<O: Outside> Ipc<O> {
         (most, size): (u64, u64),
     ) -> Answer<u32> {
         let privileged = cx.has(label::SYSTEM);
+        let own = self.limits(space);
+        let (highest, normal, queues) = (own.mq_most, own.mq_default, own.mq_queues);
         let (most, size) = match most {
-            u64::MAX => mq::DEFAULT,
+            u64::MAX => (normal.0.min(highest.0), normal.1.min(highest.1)),
             _ => (most, size),
         };
-        let limits = if privileged { mq::HARD } else { mq::MOST };
+        let limits = if privileged { mq::HARD } else { highest };
         if most == 0 || size == 0 || most > limits.0 || size > limits.1 {
             return fail(EINVAL);
         }
-        if self.posix.count(space) >= mq::QUEUES && !privileged {
+        if self.posix.count(space) >= queues && !privileged {
             return fail(ENOSPC);
         }
         let counted = mq::counted(most, size).ok_or(Failure::Errno(EOVERFLOW))?;

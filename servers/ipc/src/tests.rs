@@ -1,6 +1,6 @@
 //! The server against a machine of the imagination.
 
-use crate::mq::Notify;
+use crate::mq::{Notify, Queue};
 use crate::sem;
 use crate::server::{Ipc, Outside};
 use crate::structures::{IPC_RMID, IPC_SET, IPC_STAT};
@@ -553,6 +553,46 @@ fn posix_queues_are_files_with_an_order() {
     assert_eq!(b.server.posix.all.len(), 0);
     assert!(b.server.posix.users.is_empty());
     assert_eq!(b.manager.usage(1000).0, 0);
+}
+
+#[test]
+fn posix_queues_keep_to_limits_that_can_be_set() {
+    use ipc::Limits::*;
+    let mut b = bench();
+    let open = |b: &mut Bench<Ipc<World>>, name: &[u8], most: u64, size: u64| {
+        let words = [ipc::MQ_OPEN, o::RDWR | o::CREAT, 0o600, most, size];
+        let answer = b.call(0, &words, name, 0).unwrap();
+        match answer.minted.first() {
+            Some(_) => 0,
+            None => answer.result(),
+        }
+    };
+    let set = |b: &mut Bench<Ipc<World>>, which: ipc::Limits, value: u64| {
+        result(b, &[ipc::LIMIT, which.word(), 1, value])
+    };
+    assert_eq!(set(&mut b, MqMsgMax, 4), -EPERM);
+    b.label = label::make(0, 0);
+    for (which, wrong, right) in [
+        (MqMsgMax, [0, 65537], 4),
+        (MqMsgsizeMax, [127, (16 << 20) + 1], 300),
+        (MqMsgDefault, [0, 65537], 7),
+        (MqMsgsizeDefault, [127, (16 << 20) + 1], 200),
+        (MqQueuesMax, [1 << 31, u64::MAX], 2),
+    ] {
+        for wrong in wrong {
+            assert_eq!(set(&mut b, which, wrong), -EINVAL);
+        }
+        assert_eq!(set(&mut b, which, right), 0);
+    }
+    user(&mut b, 1000, 50);
+    assert_eq!(open(&mut b, b"a", 5, 300), -EINVAL);
+    assert_eq!(open(&mut b, b"a", 4, 301), -EINVAL);
+    assert_eq!(open(&mut b, b"a", 4, 300), 0);
+    // Without attributes: what is usual, and no more than the most.
+    assert_eq!(open(&mut b, b"b", u64::MAX, 0), 0);
+    let is = |(_, queue): (u32, &Queue)| (queue.most, queue.size) == (4, 200);
+    assert!(b.server.posix.all.iter().any(is));
+    assert_eq!(open(&mut b, b"c", 1, 1), -ENOSPC);
 }
 
 /// A process in a group: the group pays, and gets back what goes.

@@ -67,6 +67,11 @@ pub fn limits_of(name: &str) -> &'static [Limits] {
         "shmall" => &[Limits::Shmall],
         "shmmax" => &[Limits::Shmmax],
         "shmmni" => &[Limits::Shmmni],
+        "msg_max" => &[Limits::MqMsgMax],
+        "msgsize_max" => &[Limits::MqMsgsizeMax],
+        "msg_default" => &[Limits::MqMsgDefault],
+        "msgsize_default" => &[Limits::MqMsgsizeDefault],
+        "queues_max" => &[Limits::MqQueuesMax],
         _ => &[],
     }
 }

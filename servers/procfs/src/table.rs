@@ -51,6 +51,7 @@ pub enum Dir {
     Inotify,
     Vm,
     Fs,
+    Mqueue,
     SysNet,
     Ipv4,
     Ipv6,
@@ -399,6 +400,22 @@ pub fn rows<S: System>() -> alloc::vec::Vec<Row<S>> {
         })),
         writable(text(Kernel, "shmmni", |s, _, to| {
             ipc::limits(s, &[Limits::Shmmni], to)
+        })),
+        dir(Fs, "mqueue", Mqueue),
+        writable(text(Mqueue, "msg_default", |s, _, to| {
+            ipc::limits(s, &[Limits::MqMsgDefault], to)
+        })),
+        writable(text(Mqueue, "msg_max", |s, _, to| {
+            ipc::limits(s, &[Limits::MqMsgMax], to)
+        })),
+        writable(text(Mqueue, "msgsize_default", |s, _, to| {
+            ipc::limits(s, &[Limits::MqMsgsizeDefault], to)
+        })),
+        writable(text(Mqueue, "msgsize_max", |s, _, to| {
+            ipc::limits(s, &[Limits::MqMsgsizeMax], to)
+        })),
+        writable(text(Mqueue, "queues_max", |s, _, to| {
+            ipc::limits(s, &[Limits::MqQueuesMax], to)
         })),
         fixed(Kernel, "core_uses_pid", "0\n"),
         fixed(Kernel, "sched_rr_timeslice_ms", "100\n"),
