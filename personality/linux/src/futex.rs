@@ -21,9 +21,8 @@ struct Waiter {
     turn: Turn,
     /// Nucleus thread id.
     thread: u32,
+    /// None: an [`Heir`].
     bits: u32,
-    /// Of FUTEX_WAIT_REQUEUE_PI, and of nobody else.
-    heir: Option<Heir>,
 }
 
 /// Who waits for one word to have another one with priority inheritance afterwards.
@@ -64,6 +63,8 @@ pub struct Futexes {
     buckets: Vec<VecDeque<Waiter>>,
     /// Where those wait now who were moved to another word, by the numbers of their turns.
     moved: BTreeMap<u64, u64>,
+    /// Who waits to be moved (FUTEX_WAIT_REQUEUE_PI), by the numbers of their turns.
+    waiting_heirs: BTreeMap<u64, Heir>,
     /// What has become of heirs, by the numbers of their turns, until they know it.
     heirs: BTreeMap<u64, Moved>,
     /// What those wait for who are [in `proc`](IN_PROC), by the numbers of their turns.
@@ -81,7 +82,18 @@ fn place(address: u64) -> usize {
 impl Futexes {
     /// `realtime`: the thread's real-time priority, 0 without one.
     pub fn add(&mut self, address: u64, thread: u32, bits: u32, realtime: u8) -> Ticket {
-        self.enter(address, thread, bits, realtime, None)
+        self.last += 1;
+        if self.buckets.is_empty() {
+            self.buckets.resize_with(BUCKETS, VecDeque::new);
+        }
+        let turn = (u8::MAX - realtime, self.last);
+        self.put(Waiter {
+            address,
+            turn,
+            thread,
+            bits,
+        });
+        Ticket { address, turn }
     }
 
     /// A waiter that waits in `proc` for this key.
@@ -97,30 +109,9 @@ impl Futexes {
     }
 
     pub fn add_heir(&mut self, address: u64, thread: u32, realtime: u8, heir: Heir) -> Ticket {
-        self.enter(address, thread, u32::MAX, realtime, Some(heir))
-    }
-
-    fn enter(
-        &mut self,
-        address: u64,
-        thread: u32,
-        bits: u32,
-        realtime: u8,
-        heir: Option<Heir>,
-    ) -> Ticket {
-        self.last += 1;
-        if self.buckets.is_empty() {
-            self.buckets.resize_with(BUCKETS, VecDeque::new);
-        }
-        let turn = (u8::MAX - realtime, self.last);
-        self.put(Waiter {
-            address,
-            turn,
-            thread,
-            bits,
-            heir,
-        });
-        Ticket { address, turn }
+        let ticket = self.add(address, thread, 0, realtime);
+        self.waiting_heirs.insert(ticket.turn.1, heir);
+        ticket
     }
 
     fn put(&mut self, waiter: Waiter) {
@@ -161,11 +152,16 @@ impl Futexes {
         let (bucket, Some(at)) = self.find(ticket) else {
             return false;
         };
-        if let Some(Waiter {
-            thread: IN_PROC, ..
-        }) = self.take(bucket, at)
-        {
-            self.keys.remove(&ticket.turn.1);
+        match self.take(bucket, at) {
+            Some(Waiter {
+                thread: IN_PROC, ..
+            }) => {
+                self.keys.remove(&ticket.turn.1);
+            }
+            Some(Waiter { bits: 0, .. }) => {
+                self.waiting_heirs.remove(&ticket.turn.1);
+            }
+            _ => {}
         }
         true
     }
@@ -197,11 +193,11 @@ impl Futexes {
                 break;
             };
             if waiter.address != address || waiter.bits & bits == 0 {
+                if waiter.address == address && waiter.bits == 0 {
+                    return Err(OtherKind);
+                }
                 at += 1;
                 continue;
-            }
-            if waiter.heir.is_some() {
-                return Err(OtherKind);
             }
             if let Some(waiter) = self.take(bucket, at) {
                 then(self, waiter);
@@ -254,7 +250,7 @@ impl Futexes {
     pub fn first_heir(&self, address: u64, to: u64) -> Result<Option<(u32, u32)>, OtherKind> {
         let bucket = self.buckets.get(place(address));
         let first = bucket.and_then(|all| all.iter().find(|w| w.address == address));
-        match first.map(|w| (w.thread, w.heir)) {
+        match first.map(|w| (w.thread, self.waiting_heirs.get(&w.turn.1))) {
             None => Ok(None),
             Some((thread, Some(heir))) if heir.to == to => Ok(Some((thread, heir.tid))),
             Some(_) => Err(OtherKind),
@@ -267,6 +263,7 @@ impl Futexes {
         let all = self.buckets.get(bucket);
         let at = all.and_then(|all| all.iter().position(|w| w.address == address));
         if let Some(waiter) = at.and_then(|at| self.take(bucket, at)) {
+            self.waiting_heirs.remove(&waiter.turn.1);
             self.heirs.insert(waiter.turn.1, became);
         }
     }
@@ -304,6 +301,7 @@ impl Futexes {
     pub fn clear(&mut self) -> Vec<u32> {
         self.buckets.clear();
         self.moved.clear();
+        self.waiting_heirs.clear();
         self.heirs.clear();
         self.keys.clear();
         self.due.clear();
