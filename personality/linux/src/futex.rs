@@ -179,6 +179,7 @@ impl Futexes {
     }
 
     /// Take out the first waiters of a word that share a bit, at most so many. They are no heirs.
+    #[inline(always)]
     fn take_first(
         &mut self,
         address: u64,
@@ -208,6 +209,7 @@ impl Futexes {
     }
 
     /// Take out up to `count` waiters of a word that share a bit: whom to unpark, and whether all that were met can be woken so.
+    #[inline(always)]
     pub fn wake(
         &mut self,
         address: u64,
