@@ -209,6 +209,17 @@ impl<S: System> Manager<S> {
         count
     }
 
+    /// Whether a thread of a process (0, or none of its: its first) runs or is ready. None: that one has ended.
+    fn runs(&mut self, slot: Slot, tid: u64) -> Option<bool> {
+        let process = &self.processes[slot];
+        let by_number = |tid: u64| process.threads.iter().find(|t| u64::from(t.tid) == tid);
+        let id = by_number(tid).or(by_number(process.pid.into()))?.id;
+        let info = self
+            .system
+            .control(process.domain, id, thread::INFO, [0; 3]);
+        Some(matches!(info, Ok(words) if words[1] == 0))
+    }
+
     /// STATUS; the domain is nothing for programs.
     pub(crate) fn status(
         &mut self,
@@ -220,7 +231,7 @@ impl<S: System> Manager<S> {
             return Err(EINVAL);
         }
         let cpu = self.cpu_of(slot);
-        let running = self.running(slot);
+        let running = self.runs(slot, message.words[3]);
         let process = &self.processes[slot];
         let space = if process.ended.is_none() {
             let domain = process.domain.id;
@@ -240,8 +251,12 @@ impl<S: System> Manager<S> {
             (None, _) if at_stop => b't',
             (Some(_), _) => b'Z',
             (None, Some(_)) => b'T',
-            _ if running > 0 => b'R',
-            _ => b'S',
+            (None, None) => match running {
+                Some(true) => b'R',
+                Some(false) => b'S',
+                // Its first thread has ended, and others have not.
+                None => b'Z',
+            },
         };
         let group = &self.groups[process.group];
         let session = &self.sessions[group.session];

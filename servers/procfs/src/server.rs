@@ -288,7 +288,13 @@ impl<S: System> Procfs<S> {
     }
 
     /// The text of an open file as it is now. ESRCH: the process that it tells of is gone.
-    fn again(&mut self, node: Node, opener: (u32, u64), life: u64) -> Answer<Vec<u8>> {
+    fn again(
+        &mut self,
+        node: Node,
+        opener: (u32, u64),
+        by: (u32, u32),
+        life: u64,
+    ) -> Answer<Vec<u8>> {
         if let Node::Row(_, who) = node {
             let now = match who.pid {
                 0 => 0,
@@ -302,10 +308,16 @@ impl<S: System> Procfs<S> {
             }
         }
         self.check_guard(node, opener.0)?;
-        self.contents(node, opener)
+        self.contents(node, opener, by)
     }
 
-    fn contents(&mut self, node: Node, (sender, label): (u32, u64)) -> Answer<Vec<u8>> {
+    /// `by`: domain and thread of who asks, who need not be who opened it.
+    fn contents(
+        &mut self,
+        node: Node,
+        (sender, label): (u32, u64),
+        by: (u32, u32),
+    ) -> Answer<Vec<u8>> {
         let Node::Row(index, mut who) = node else {
             return Ok(Vec::new());
         };
@@ -314,7 +326,7 @@ impl<S: System> Procfs<S> {
             return text.map_err(Failure::Errno);
         }
         if who.pid != 0 && matches!(self.rows[index].what, What::Text(_)) {
-            who.asks = self.system.pid_of(sender) == Some(who.pid);
+            who.asks = self.system.ids_of(by.0, by.1) == Some((who.pid, who.tid));
         }
         who.reader = sender;
         who.label = label;
@@ -347,6 +359,11 @@ impl<S: System> Procfs<S> {
             | What::Cwd => Err(Failure::Errno(EINVAL)),
         }
     }
+}
+
+/// Domain and thread of who asks.
+fn asking(cx: &Context) -> (u32, u32) {
+    (cx.request.sender, cx.request.token as u32)
 }
 
 impl<S: System> Server for Procfs<S> {
@@ -645,7 +662,10 @@ impl<S: System> Server for Procfs<S> {
         };
         let text = match later {
             true => None,
-            false => Some(self.contents(node, (cx.request.sender, cx.request.label))?),
+            false => {
+                let opener = (cx.request.sender, cx.request.label);
+                Some(self.contents(node, opener, asking(cx))?)
+            }
         };
         let mode = self.meta(node)?.mode;
         (state.opener, state.label) = (cx.request.sender, cx.request.label);
@@ -703,8 +723,9 @@ impl<S: System> Server for Procfs<S> {
         }
         let (node, state) = (handle.node, &mut handle.state);
         let (opener, label, life) = (state.opener, state.label, state.life);
+        let by = asking(cx);
         state.text.read(cx, offset, length, || {
-            self.again(node, (opener, label), life)
+            self.again(node, (opener, label), by, life)
         })
     }
 

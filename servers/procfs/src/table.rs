@@ -67,7 +67,7 @@ pub enum Dir {
 pub struct Who {
     pub pid: u32,
     pub tid: u32,
-    /// The process asks about itself: so it runs, whatever its threads wait for.
+    /// The thread asks about itself: so it runs, although it waits for the answer.
     pub asks: bool,
     /// The domain of who reads, and its label.
     pub reader: u32,
