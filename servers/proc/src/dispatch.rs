@@ -115,6 +115,14 @@ impl<S: System> Manager<S> {
             MOUNT | UNMOUNT | SETHOSTNAME | POWER if self.caller(message).is_ok_and(refused) => {
                 return Err(EPERM)
             }
+            POWER
+                if self
+                    .caller(message)
+                    .is_ok_and(|slot| self.processes[slot].pids.is_some()) =>
+            {
+                let slot = self.caller(message)?;
+                return self.power_of_space(slot, words[1]);
+            }
             MOUNT | UNMOUNT | POWER if !(privileged || has(needed)) => return Err(EPERM),
             MOUNT => {
                 let portal = (message.portals == 1).then_some(Portal(words[7] as u32));

@@ -8,12 +8,14 @@ use crate::ids::LIMIT;
 use crate::login;
 use crate::manager::{done, Manager};
 use crate::process::Process;
+use crate::signal::{SIGHUP, SIGINT, SIGKILL};
 use crate::system::{Errno, System};
 use crate::table::{Slot, NONE};
 use crate::user_spaces::{named, Above, Counted};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
-use cairn_idl::errno::ESRCH;
+use cairn_idl::capability::SYS_BOOT;
+use cairn_idl::errno::{EINVAL, EPERM, ESRCH};
 use cairn_idl::proc::*;
 use cairn_rt::Received;
 use core::cell::{Cell, RefCell};
@@ -402,10 +404,26 @@ impl<S: System> Manager<S> {
         let (all, mut from) = (Some(space), 1);
         while let Some((inside, other)) = self.next_of(&all, from) {
             if other != slot {
-                self.doom(other, crate::signal::SIGKILL);
+                self.doom(other, SIGKILL);
             }
             from = u64::from(inside) + 1;
         }
+    }
+
+    /// POWER by a process of a PID name space: that one ends, and who waits for its process 1 sees by the signal how (reboot(2), "Behavior inside PID
+    /// namespaces").
+    pub(crate) fn power_of_space(&mut self, slot: Slot, how: u64) -> Result<Outcome, Errno> {
+        let space = self.processes[slot].pids.clone().ok_or(EINVAL)?;
+        if !self.is_capable(slot, &space.owner, SYS_BOOT) {
+            return Err(EPERM);
+        }
+        let signal = match how {
+            0 => SIGINT,
+            1 => SIGHUP,
+            _ => return Err(EINVAL),
+        };
+        self.doom(space.heir().ok_or(ESRCH)?, signal);
+        done(0)
     }
 
     /// A process 1 for whoever is in its name space with it, or below: signals that it does not catch do nothing to it, not even SIGKILL.

@@ -3,6 +3,7 @@
 use alloc::collections::VecDeque;
 
 pub const SIGHUP: u32 = 1;
+pub const SIGINT: u32 = 2;
 pub const SIGILL: u32 = 4;
 pub const SIGTRAP: u32 = 5;
 pub const SIGBUS: u32 = 7;

@@ -162,16 +162,22 @@ pub fn reboot(f: &mut Frame) -> Result<u64> {
     if !process().is_capable(SYS_BOOT) {
         return Err(EPERM);
     }
+    let inside = process().in_pid_space.load(Ordering::Relaxed);
     if f.arg(0) & 0xffff_ffff != MAGIC || !SECOND_MAGIC.contains(&(f.arg(1) & 0xffff_ffff)) {
         return Err(EINVAL);
     }
     let what = match f.arg(2) & 0xffff_ffff {
+        // A PID name space has no keys.
+        CAD_ON | CAD_OFF if inside => return Err(EINVAL),
         CAD_ON | CAD_OFF => return Ok(0),
         RESTART | RESTART2 => 1,
         HALT | POWER_OFF => 0,
         _ => return Err(EINVAL),
     };
-    super::io::close_disks();
+    // There its process 1 ends, and no machine.
+    if !inside {
+        super::io::close_disks();
+    }
     Request::new(&[proc::POWER, what])
         .call(linux_slot::PROC)
         .map(|_| 0)

@@ -595,6 +595,34 @@ fn a_pid_name_space_has_numbers_of_its_own() {
 }
 
 #[test]
+fn the_power_of_a_pid_name_space_is_not_the_machines() {
+    for (how, status) in [(0, 2), (1, 1)] {
+        let mut w = World::new();
+        let a = w.fork(1);
+        let init = fork_apart(&mut w, a, NEW_PIDS);
+        let child = fork_apart(&mut w, init, 0);
+        assert_eq!(w.call(child, &[POWER, 2, 7]).result(), -EINVAL);
+        // Whoever has the right over the name space; which user 5 has not.
+        let user = fork_apart(&mut w, init, 0);
+        w.set_ids(user, [5, 5, 5]);
+        assert_eq!(w.call(user, &[POWER, how]).result(), -EPERM);
+        check(&w);
+        w.call(child, &[POWER, how]);
+        assert_eq!(w.m.system.powered, None);
+        for gone in [init, child, user] {
+            assert!(w
+                .m
+                .numbers
+                .process(gone)
+                .is_none_or(|slot| !w.m.processes[slot].alive()));
+        }
+        let waited = w.call(a, &[WAIT, 1, init, 4]);
+        assert_eq!(waited.words()[..2], [init, status], "{how}");
+        check(&w);
+    }
+}
+
+#[test]
 fn a_pid_name_space_ends_with_its_first_process() {
     let mut w = World::new();
     let a = w.fork(1);
