@@ -595,6 +595,8 @@ impl<S: Server> Core<S> {
     }
 
     /// FILE_OF
+    #[cold]
+    #[inline(never)]
     pub fn file_of<'a>(&'a mut self, server: &'a mut S, cx: &mut Context) -> Answer<Reply<'a>> {
         if cx.request.badge != NAMES {
             return fail(EPERM);
