@@ -2,7 +2,7 @@
 # cairn-test: root=debian
 head -c 4194304 /dev/zero | tr '\0' 'f' > full; truncate -s 16M hole; sync; sysctl -qw vm.drop_caches=3 2>/dev/null
 python3 - <<'END'
-import mmap, os, socket, time
+import mmap, os, socket, termios, time
 PAGE = 4096
 def mapped(name, how):
     fd = os.open(name, os.O_RDWR)
@@ -36,6 +36,8 @@ if os.fork() == 0:
     time.sleep(0.05); os.write(out, b"late" * 1000); os._exit(0)
 print(os.readv(end, [page(own, 1300), page(shared, 1301)]), bytes(page(own, 1300)[:8])); os.wait()
 m, t = os.openpty()
+# (Echoes come when they like, and what is made of a newline on its own.)
+modes = termios.tcgetattr(t); modes[1] &= ~termios.OPOST; modes[3] &= ~termios.ECHO; termios.tcsetattr(t, termios.TCSANOW, modes)
 for n, (to, into) in enumerate([(m, t), (t, m)] * 20):
     os.write(to, b"a line\n")
     got = os.readv(into, [page(own if n % 3 else shared, 1500 + n)])

@@ -1,5 +1,6 @@
 //! Memory from `vm` as slices, for components that manage large amounts of it themselves (a file server's pages).
 
+use crate::paging;
 use crate::portal::{Message, Portal};
 use crate::startup;
 use cairn_abi::{layout, Error};
@@ -211,7 +212,7 @@ pub fn object(addresses: &[u8], shared_writable: bool, tag: u64) -> Result<Porta
     let pages = (addresses.len() / 8) as u64;
     vm::Client(&VM)
         .object_create(pages, shared_writable as u64, tag, addresses)
-        .map(|object| Portal(object.slot()))
+        .map(|object| paging::kept(object.slot()))
         .map_err(gate)
 }
 
