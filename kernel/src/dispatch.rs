@@ -86,8 +86,8 @@ impl Dispatch {
         self.ready.raise_floor(self.put_off as i16);
     }
 
-    /// What is first in the ready queue has the current thread's priority. If that is a competitor, and no floor, its quantum begins, if it has not begun. A timer
-    /// that comes soon in any case will do as its end.
+    /// What is first in the ready queue has the current thread's priority. If that is a competitor, and no floor, its quantum begins, if it has not begun.
+    /// A timer that comes soon in any case will do as its end.
     #[inline(never)]
     pub(crate) fn contend(&mut self) {
         if self.slice_end == 0 && self.ready.first().is_some() {

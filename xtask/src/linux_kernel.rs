@@ -1,7 +1,7 @@
 //! The kernel of a `vmlinuz`, unpacked: a machine that is emulated unpacks it itself in four seconds, at each boot.
 //!
-//! Where the packed kernel lies is told by its head (Linux's documentation, "The Linux/x86 Boot Protocol"). QEMU starts what was packed if that has an entry for
-//! PVH, which a note of its ELF file tells (Xen's documentation, "x86/HVM direct boot ABI").
+//! Where the packed kernel lies is told by its head (Linux's documentation, "The Linux/x86 Boot Protocol"). QEMU starts what was packed if that has an entry
+//! for PVH, which a note of its ELF file tells (Xen's documentation, "x86/HVM direct boot ABI").
 
 use crate::modules;
 use object::read::elf::{ElfFile64, SectionHeader};

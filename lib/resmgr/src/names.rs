@@ -562,12 +562,12 @@ impl<S: Server> Core<S> {
         let node = self.start(server, cx.request.badge, cx.request.sender)?;
         let mut number = 0;
         let mut gone = cx.request.words[1] == 1;
-        let length = match (server.label(node, &mut self.text), cx.request.badge) {
-            (Some(length), _) => {
+        let length = match server.label(node, &mut self.text) {
+            Some(length) => {
                 gone = false;
                 length
             }
-            (None, badge) => match self.mount_of(badge) {
+            None => match self.mount_of(cx.request.badge) {
                 Some(at) => {
                     let (length, mount) = self.path_from(server, cx, (at, node), &mut gone)?;
                     number = 1 << 32 | u64::from(mount);

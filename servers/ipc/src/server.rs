@@ -13,7 +13,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use cairn_abi::{pulse, Id};
 use cairn_idl::errno::*;
-use cairn_idl::fs::{kind, o, poll, s};
+use cairn_idl::fs::{kind, o, poll, s, MEMORY_DEVICE};
 use cairn_idl::ipc::{self, Limits as Which, Notify};
 use cairn_idl::label;
 use cairn_idl::net::{COOKIE_REMOVED, COOKIE_WOKEN};
@@ -80,9 +80,6 @@ pub enum Node {
     /// A POSIX queue, and whether it was opened for receiving and for sending.
     Queue(u32, bool, bool),
 }
-
-/// The device of memory without a file, as Linux numbers it.
-const MEMORY_DEVICE: u64 = 1;
 
 /// Bytes of a list of /proc/sysvipc that are made at a time.
 const LINES: usize = 16384;

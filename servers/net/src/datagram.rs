@@ -547,10 +547,7 @@ impl Net {
         }
         bytes[6..8].copy_from_slice(&pseudo.to_be_bytes());
         packet.sum = Sum::Missing;
-        match to.address.is_multicast() {
-            true => self.output_to_group(cx, index, (packet, header), &way),
-            false => self.output(cx, packet, &way),
-        }
+        self.output_as_addressed(cx, index, (packet, header), &way);
         Ok(())
     }
 

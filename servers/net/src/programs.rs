@@ -6,9 +6,8 @@ use crate::capture::filter::{About, Filter, BYTES, MOST};
 use crate::internet::Arrived;
 use crate::packet::protocol::TCP;
 use crate::packet::Payload;
-use crate::server::{fail, Net};
+use crate::server::{fail, fetched, Net};
 use alloc::rc::Rc;
-use alloc::vec::Vec;
 use cairn_idl::errno::*;
 use cairn_idl::net::PACKET;
 use cairn_resmgr::server::Answer;
@@ -48,13 +47,7 @@ impl Net {
         if length > MOST * BYTES {
             return fail(EINVAL);
         }
-        let mut bytes = Vec::new();
-        if bytes.try_reserve_exact(length).is_err() {
-            return fail(ENOMEM);
-        }
-        bytes.resize(length, 0);
-        cx.fetch(0, &mut bytes)?;
-        match Filter::parse(&bytes) {
+        match Filter::parse(&fetched(cx, length, ENOMEM)?) {
             Some(filter) => Ok(Some(filter)),
             None => fail(EINVAL),
         }

@@ -125,19 +125,10 @@ impl Net {
             ..header
         };
         let between = self.between(cx, index, sent, &header)?;
-        let own = raw && self.socket(index)?.makes_headers();
-        if own && !header.is_v4() {
-            return self.send_with_v6_header(
-                cx,
-                index,
-                (length, sent.skipped as usize),
-                (header, way),
-            );
-        }
-        if own {
+        if raw && self.socket(index)?.makes_headers() {
             return match between {
-                Some(_) => fail(EINVAL),
-                None => {
+                Some(_) if header.is_v4() => fail(EINVAL),
+                _ => {
                     self.send_with_header(cx, index, (length, sent.skipped as usize), (header, way))
                 }
             };
@@ -174,14 +165,11 @@ impl Net {
             bytes[2..4].copy_from_slice(&sum.to_be_bytes());
             packet.sum = Sum::Right;
         }
-        match to.address.is_multicast() {
-            true => self.output_to_group(cx, index, (packet, header), &way),
-            false => self.output(cx, packet, &way),
-        }
+        self.output_as_addressed(cx, index, (packet, header), &way);
         Ok(length)
     }
 
-    /// A raw socket's packet with its own header (IP_HDRINCL, raw(7)): its length, its sum, a source and a number that are not there are put in.
+    /// A raw socket's packet with its own header (IP_HDRINCL, IPV6_HDRINCL).
     #[cold]
     fn send_with_header(
         &mut self,
@@ -194,7 +182,7 @@ impl Net {
             let to = Endpoint::new(header.destination, 0);
             return self.too_long(cx, index, to, way.mtu);
         }
-        if length < IPV4 {
+        if length < if header.is_v4() { IPV4 } else { IPV6 } {
             return fail(EINVAL);
         }
         let mut bytes = Vec::new();
@@ -203,6 +191,21 @@ impl Net {
         bytes.resize(HEADROOM + length, 0);
         let own = &mut bytes[HEADROOM..];
         cx.fetch(skipped, own)?;
+        if header.is_v4() {
+            self.complete_v4(own, &header)?;
+        } else if own[0] >> 4 != 6 {
+            // (What is no header at all nobody takes.)
+            return Ok(length);
+        }
+        let mut packet = Packet::received(bytes, HEADROOM);
+        packet.mtu = way.mtu;
+        self.output_as_addressed(cx, index, (packet, header), &way);
+        Ok(length)
+    }
+
+    /// Into a header of IPv4 that a program made go its length, its sum, and a source and a number that are not there (raw(7)).
+    fn complete_v4(&mut self, own: &mut [u8], header: &Header) -> Answer<()> {
+        let length = own.len();
         let head = usize::from(own[0] & 15) * 4;
         // (One that is no header at all Linux sends as it is.)
         if head < IPV4 || head > length || own[0] >> 4 != 4 {
@@ -218,46 +221,21 @@ impl Net {
         own[10..12].fill(0);
         let sum = plain_checksum(&own[..head]);
         own[10..12].copy_from_slice(&sum.to_be_bytes());
-        let mut packet = Packet::received(bytes, HEADROOM);
-        packet.mtu = way.mtu;
-        match header.destination.is_multicast() {
-            true => self.output_to_group(cx, index, (packet, header), &way),
-            false => self.output(cx, packet, &way),
-        }
-        Ok(length)
+        Ok(())
     }
 
-    /// The same of IPv6 (IPV6_HDRINCL): the packet leaves as it is.
-    #[cold]
-    fn send_with_v6_header(
+    /// A packet leaves by this way, to a group or to one.
+    #[inline(always)]
+    pub(crate) fn output_as_addressed(
         &mut self,
         cx: &mut Context,
         index: u32,
-        (length, skipped): (usize, usize),
-        (header, way): (Header, Way),
-    ) -> Answer<usize> {
-        if length > way.mtu as usize {
-            let to = Endpoint::new(header.destination, 0);
-            return self.too_long(cx, index, to, way.mtu);
-        }
-        if length < IPV6 {
-            return fail(EINVAL);
-        }
-        let mut bytes = Vec::new();
-        let room = bytes.try_reserve_exact(HEADROOM + length);
-        room.map_err(|_| Failure::Errno(ENOBUFS))?;
-        bytes.resize(HEADROOM + length, 0);
-        cx.fetch(skipped, &mut bytes[HEADROOM..])?;
-        // (What is no header at all nobody takes.)
-        if bytes[HEADROOM] >> 4 != 6 {
-            return Ok(length);
-        }
-        let mut packet = Packet::received(bytes, HEADROOM);
-        packet.mtu = way.mtu;
+        (packet, header): (Packet, Header),
+        way: &Way,
+    ) {
         match header.destination.is_multicast() {
-            true => self.output_to_group(cx, index, (packet, header), &way),
-            false => self.output(cx, packet, &way),
+            true => self.output_to_group(cx, index, (packet, header), way),
+            false => self.output(cx, packet, way),
         }
-        Ok(length)
     }
 }

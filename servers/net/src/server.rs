@@ -181,6 +181,17 @@ pub(crate) fn fail<T>(number: i64) -> Answer<T> {
     Err(Failure::Errno(number))
 }
 
+/// So many bytes of the request's out part; `no_room`: the error if there is no memory for them.
+pub(crate) fn fetched(cx: &mut Context, length: usize, no_room: i64) -> Answer<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if bytes.try_reserve_exact(length).is_err() {
+        return fail(no_room);
+    }
+    bytes.resize(length, 0);
+    cx.fetch(0, &mut bytes)?;
+    Ok(bytes)
+}
+
 /// No datagrams are read any more: who does not wait is told that there is none, as on Linux, where others come yet.
 fn ended(found: Answer<Option<usize>>, nonblocking: bool) -> Answer<Option<usize>> {
     match found {

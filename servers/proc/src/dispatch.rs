@@ -106,6 +106,7 @@ impl<S: System> Manager<S> {
         };
         let refused = |slot: Slot| self.processes[slot].refuses(words);
         let doomed = |slot: Slot| self.processes[slot].doomed;
+        let apart = |slot: Slot| self.processes[slot].pids.is_some();
         match words[0] {
             MOUNT | UNMOUNT | SETHOSTNAME | POWER | MOUNT_PORTAL
                 if self.caller(message).is_ok_and(doomed) =>
@@ -115,11 +116,7 @@ impl<S: System> Manager<S> {
             MOUNT | UNMOUNT | SETHOSTNAME | POWER if self.caller(message).is_ok_and(refused) => {
                 return Err(EPERM)
             }
-            POWER
-                if self
-                    .caller(message)
-                    .is_ok_and(|slot| self.processes[slot].pids.is_some()) =>
-            {
+            POWER if self.caller(message).is_ok_and(apart) => {
                 let slot = self.caller(message)?;
                 return self.power_of_space(slot, words[1]);
             }

@@ -213,7 +213,8 @@ impl<S: System> Manager<S> {
     fn runs(&mut self, slot: Slot, tid: u64) -> Option<bool> {
         let process = &self.processes[slot];
         let by_number = |tid: u64| process.threads.iter().find(|t| u64::from(t.tid) == tid);
-        let id = by_number(tid).or(by_number(process.pid.into()))?.id;
+        let thread = by_number(tid).or_else(|| by_number(process.pid.into()));
+        let id = thread?.id;
         let info = self
             .system
             .control(process.domain, id, thread::INFO, [0; 3]);
@@ -231,7 +232,7 @@ impl<S: System> Manager<S> {
             return Err(EINVAL);
         }
         let cpu = self.cpu_of(slot);
-        let running = self.runs(slot, message.words[3]);
+        let runs = self.runs(slot, message.words[3]);
         let process = &self.processes[slot];
         let space = if process.ended.is_none() {
             let domain = process.domain.id;
@@ -251,7 +252,7 @@ impl<S: System> Manager<S> {
             (None, _) if at_stop => b't',
             (Some(_), _) => b'Z',
             (None, Some(_)) => b'T',
-            (None, None) => match running {
+            (None, None) => match runs {
                 Some(true) => b'R',
                 Some(false) => b'S',
                 // Its first thread has ended, and others have not.

@@ -5,13 +5,13 @@ use crate::table::Who;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
+use cairn_idl::fs::MEMORY_DEVICE;
 use cairn_idl::vm::{
     flags, prot, MapEntry, Usage, OF_ABSENT, OF_BREAK, OF_LOCKED, OF_MOST_SHIFT, OF_WIPED,
 };
 use core::fmt::Write;
 
-/// The device of memory without a file, as Linux numbers it, and how files of memfd_create(2) are called by their server.
-const MEMORY_DEVICE: u64 = 1;
+/// How files of memfd_create(2) are called by their server.
 const MEMFDS: &str = "/run/shm/#";
 /// A page, and what vm's USAGE counts for one, in KiB and in parts of a KiB.
 const PAGE_KIB: u64 = 4;

@@ -31,7 +31,7 @@ pub mod lifecycle;
 pub mod loan;
 mod lock;
 pub mod makers;
-mod mapping;
+pub mod mapping;
 pub mod nucleus;
 pub mod object;
 pub mod offer;

@@ -2,6 +2,7 @@
 
 use super::io;
 use super::messages::{put_control, Header};
+use super::socket_options::TYPE as SO_TYPE;
 use super::socket_options::{memory_info, narrowed, wide_value, width};
 use super::socket_options::{COOKIE, MAX_PACING_RATE, MEMINFO, MEMINFO_SIZE, TXTIME};
 use super::sockets::{give, Passing};
@@ -214,7 +215,6 @@ enum Use {
 
 const STREAM: u64 = 1;
 const RAW: u64 = 3;
-const SO_TYPE: u64 = 3;
 const SO_DOMAIN: u64 = 39;
 
 /// What is wrong with an address that was refused, in the order in which Linux looks: each family, and each kind of socket, has its own.
@@ -790,19 +790,13 @@ pub fn set_option(
             let request = Request::new(&words).out_user(value);
             return request.call(file.slot()).map(|_| ());
         }
-        (1, SO_ATTACH_FILTER) => {
-            let request = Request::new(&[net::FILTER]);
-            return request
-                .out_user(program(address, length)?)
-                .call(file.slot())
-                .map(|_| ());
-        }
-        (1, SO_ATTACH_REUSEPORT_CBPF) => {
-            let request = Request::new(&words);
-            return request
-                .out_user(program(address, length)?)
-                .call(file.slot())
-                .map(|_| ());
+        (1, SO_ATTACH_FILTER | SO_ATTACH_REUSEPORT_CBPF) => {
+            let request = match number {
+                SO_ATTACH_FILTER => Request::new(&[net::FILTER]),
+                _ => Request::new(&words),
+            };
+            let request = request.out_user(program(address, length)?);
+            return request.call(file.slot()).map(|_| ());
         }
         (1, SO_DETACH_FILTER) if length < 4 => return Err(EINVAL),
         (1, SO_DETACH_FILTER) => return Request::new(&[net::FILTER]).call(file.slot()).map(|_| ()),

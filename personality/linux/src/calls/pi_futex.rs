@@ -9,8 +9,8 @@
 //!
 //! Who waits to be moved to such a word (an *heir*) is made its owner or a user of its mutex by the thread that moves it, and then waits for the mutex itself.
 //!
-//! Who finds an owner in another process waits in `proc`, as for any shared word, and lends it no priority. On such words [`LOCK_WAITERS`] stays set once somebody
-//! waits, so that whoever gives one back looks there as well.
+//! Who finds an owner in another process waits in `proc`, as for any shared word, and lends it no priority. On such words [`LOCK_WAITERS`] stays set once
+//! somebody waits, so that whoever gives one back looks there as well.
 
 use super::futex::{identity, own_id, realtime, unpark, wait_shared, wake_word};
 use super::scheduling::exists;

@@ -18,7 +18,7 @@ mod tests;
 use crate::address::{Address, Endpoint};
 use crate::internet::Arrived;
 use crate::packet::{Header, Packet, Payload};
-use crate::server::{fail, key, Net, Sent, READABLE, WRITABLE};
+use crate::server::{fail, fetched, key, Net, Sent, READABLE, WRITABLE};
 use crate::socket::Socket;
 use alloc::vec::Vec;
 use cairn_idl::capability::NET_ADMIN;
@@ -339,12 +339,7 @@ impl Net {
                 return fail(EPERM);
             }
             let own = self.netlink(index)?.0.port;
-            let mut bytes = Vec::new();
-            if bytes.try_reserve_exact(length).is_err() {
-                return fail(ENOBUFS);
-            }
-            bytes.resize(length, 0);
-            cx.fetch(0, &mut bytes)?;
+            let bytes = fetched(cx, length, ENOBUFS)?;
             if groups != 0 {
                 self.tell(cx, protocol, u64::from(groups), &bytes, own);
             }
@@ -357,12 +352,7 @@ impl Net {
             self.give_netlink(cx, to, bytes, endpoint(own, 0));
             return Ok(length);
         }
-        let mut bytes = Vec::new();
-        if bytes.try_reserve_exact(length).is_err() {
-            return fail(ENOBUFS);
-        }
-        bytes.resize(length, 0);
-        cx.fetch(0, &mut bytes)?;
+        let bytes = fetched(cx, length, ENOBUFS)?;
         let mut rest = &bytes[..];
         for _ in 0..MESSAGES {
             let Some((message, next)) = Message::first(rest) else {
