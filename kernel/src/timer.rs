@@ -223,8 +223,18 @@ impl<A: Arch> Kernel<A> {
     #[inline]
     pub(crate) fn arm(&mut self, t: ThreadRef) {
         if self.threads[t].deadline != 0 {
-            self.arm_deadline(t);
+            self.arm_waiting(t);
         }
+    }
+
+    /// The deadline counts at the priority that the thread was given, as it will run at that one.
+    #[inline(never)]
+    fn arm_waiting(&mut self, t: ThreadRef) {
+        if self.threads[t].has_fallen() {
+            self.restore_base(t);
+            self.refresh(t);
+        }
+        self.arm_deadline(t);
     }
 
     #[inline(never)]

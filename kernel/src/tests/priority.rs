@@ -1056,6 +1056,48 @@ fn who_computes_lets_those_go_before_who_wait() {
 }
 
 #[test]
+fn who_fell_and_waits_until_a_time_goes_on_at_that_time() {
+    for held in [None, Some(false), Some(true)] {
+        let mut w = World::new();
+        let (server, client, rx, tx) = w.pair();
+        let s = w.thread(server, 60);
+        let fallen = adaptive(&mut w, client, 50);
+        let busy = adaptive(&mut w, client, 50);
+        w.rest();
+        if held == Some(true) {
+            w.receive(s, rx);
+        } else {
+            w.go(s, 0, current::PARK, 0, &[]);
+        }
+        w.pass_time(10_000_000);
+        assert_eq!((w.current(), w.effective(fallen)), (Some(busy), 49));
+        let now = w.k.arch.time;
+        w.go(busy, 0, current::SLEEP, 0, &[now + 1_000_000]);
+        assert_eq!((w.current(), w.effective(fallen)), (Some(fallen), 49));
+        let until = now + 2_000_000;
+        match held {
+            None => w.go(fallen, 0, current::SLEEP, 0, &[until]),
+            Some(held) => {
+                w.ok(fallen, 0, current::DEADLINE, &[until]);
+                w.call(fallen, tx, &[]);
+                if held {
+                    w.go(s, 0, current::PARK, 0, &[]);
+                }
+            }
+        }
+        w.pass_time(1_000_000);
+        assert_eq!((w.current(), w.effective(busy)), (Some(busy), 50));
+        // Nobody competes with it, so no quantum of its ends.
+        w.pass_time(1_000_000);
+        assert_eq!(
+            (w.state(fallen), w.effective(fallen)),
+            (State::Ready, 50),
+            "{held:?}"
+        );
+    }
+}
+
+#[test]
 fn who_fell_and_gets_no_turn_has_a_quantum_now_and_then() {
     let mut w = World::new();
     let dom = w.domain();
