@@ -168,11 +168,44 @@ static void later(void) {
     expect(mprotect(reader, PAGE, RW), EACCES);
 }
 
+/* What is mapped to be read can be written later if the descriptor can be, and counts as if it were. */
+static void protected(int (*make)(int)) {
+    int file = make(3), reader = again(file, O_RDONLY);
+    is(ftruncate(file, 3 * PAGE), 0);
+    int kinds[] = {PROT_READ, PROT_NONE};
+    for (int i = 0; i < 2; i++) {
+        char *map = mmap(NULL, 3 * PAGE, kinds[i], MAP_SHARED, file, 0), byte;
+        is(mprotect(map + PAGE, PAGE, RW), 0);
+        map[PAGE] = 'a' + i;
+        is(pread(file, &byte, 1, PAGE), 1);
+        is(byte, 'a' + i);
+        is(munmap(map, 3 * PAGE), 0);
+        map = mmap(NULL, 3 * PAGE, kinds[i], MAP_SHARED, reader, 0);
+        expect(mprotect(map + PAGE, PAGE, RW), EACCES);
+        is(munmap(map, 3 * PAGE), 0);
+    }
+    char *map = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, file, 0);
+    if (make == sealable) expect(fcntl(file, F_ADD_SEALS, F_SEAL_WRITE), EBUSY);
+    munmap(map, PAGE);
+    if (make == sealable) is(fcntl(file, F_ADD_SEALS, F_SEAL_WRITE), 0);
+    close(reader);
+    close(file);
+}
+
+static int plain(int pages) {
+    int file = open("/tmp/seals-plain", O_RDWR | O_CREAT | O_TRUNC, 0644);
+    unlink("/tmp/seals-plain");
+    if (ftruncate(file, pages * PAGE)) exit(1);
+    return file;
+}
+
 int main(void) {
     who_may();
     sizes();
     writing();
     later();
+    protected(sealable);
+    protected(plain);
     puts(failed ? "failed" : "all as it should be");
     return failed;
 }

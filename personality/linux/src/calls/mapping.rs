@@ -152,6 +152,9 @@ pub fn mmap(f: &mut Frame) -> Result<u64> {
     Ok(start)
 }
 
+/// As much of a file, mapped shared to be read, can be made writable: its holes get pages for that, which it is not to cost whoever reads large holes.
+const WRITTEN_LATER: u64 = 64 << 20;
+
 fn map_file(
     fd: u64,
     address: u64,
@@ -176,10 +179,18 @@ fn map_file(
     }
     make_room()?;
     let writable = shared && protection & prot::WRITE != 0;
-    let wish = [offset, length, writable as u64];
-    let result = memory::map_file(file.slot(), wish, |object| {
-        memory::map_object(object, address, length, protection, wanted, offset)
-    });
+    let map = |writable: bool| {
+        let wish = [offset, length, writable.into()];
+        memory::map_file(file.slot(), wish, |object| {
+            memory::map_object(object, address, length, protection, wanted, offset)
+        })
+    };
+    // What can be written by the descriptor can be by the mapping, as soon as mprotect(2) says so; what cannot (a seal) is for readers.
+    let later = shared && !writable && length <= WRITTEN_LATER;
+    let result = match map(writable || later) {
+        Err(_) if later => map(false),
+        result => result,
+    };
     match shared {
         true => result,
         false => note_mapped(&file, result),
