@@ -50,13 +50,15 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Its place, the most and the least that it can be.
-    fn place(&mut self, which: Which) -> (&mut u64, u64, u64) {
+    /// Its place, the most and the least that it can be; None: no limit, but an identifier that is wished.
+    fn place(&mut self, which: Which) -> Option<(&mut u64, u64, u64)> {
         let (place, most) = match which {
-            Which::MqMsgMax => return (&mut self.mq_most.0, mq::HARD.0, 1),
-            Which::MqMsgsizeMax => return (&mut self.mq_most.1, mq::HARD.1, mq::SIZE_LEAST),
-            Which::MqMsgDefault => return (&mut self.mq_default.0, mq::HARD.0, 1),
-            Which::MqMsgsizeDefault => return (&mut self.mq_default.1, mq::HARD.1, mq::SIZE_LEAST),
+            Which::MqMsgMax => return Some((&mut self.mq_most.0, mq::HARD.0, 1)),
+            Which::MqMsgsizeMax => return Some((&mut self.mq_most.1, mq::HARD.1, mq::SIZE_LEAST)),
+            Which::MqMsgDefault => return Some((&mut self.mq_default.0, mq::HARD.0, 1)),
+            Which::MqMsgsizeDefault => {
+                return Some((&mut self.mq_default.1, mq::HARD.1, mq::SIZE_LEAST))
+            }
             Which::MqQueuesMax => (&mut self.mq_queues, INT_MAX),
 
             Which::Shmmax => (&mut self.shmmax, u64::MAX),
@@ -69,17 +71,20 @@ impl Limits {
             Which::Semmns => (&mut self.semmns, INT_MAX),
             Which::Semopm => (&mut self.semopm, 65536),
             Which::Semmni => (&mut self.semmni, PLACES),
+            Which::ShmNextId | Which::SemNextId | Which::MsgNextId => return None,
         };
-        (place, most, 0)
+        Some((place, most, 0))
     }
 
-    pub fn get(&mut self, which: Which) -> u64 {
-        *self.place(which).0
+    pub fn get(&mut self, which: Which) -> Option<u64> {
+        self.place(which).map(|place| *place.0)
     }
 
     /// False: more or less than there can be.
     pub fn set(&mut self, which: Which, value: u64) -> bool {
-        let (place, most, least) = self.place(which);
+        let Some((place, most, least)) = self.place(which) else {
+            return false;
+        };
         let may = (least..=most).contains(&value);
         if may {
             *place = value;

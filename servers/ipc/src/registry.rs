@@ -81,6 +81,8 @@ pub struct Registry<T> {
     pub things: Slab<T>,
     keys: BTreeMap<(u32, u32), u32>,
     sequence: u32,
+    /// The identifier that the next thing of a name space is to have.
+    pub wished: BTreeMap<u32, u32>,
     /// How many each name space has.
     counts: BTreeMap<u32, u64>,
 }
@@ -91,6 +93,7 @@ impl<T> Default for Registry<T> {
             things: Slab::default(),
             keys: BTreeMap::new(),
             sequence: 0,
+            wished: BTreeMap::new(),
             counts: BTreeMap::new(),
         }
     }
@@ -126,7 +129,8 @@ impl<T: Owned> Registry<T> {
         }
     }
 
-    /// A new thing, of which there must be no more than so many → its identifier.
+    /// A new thing, of which there must be no more than so many → its identifier: the wished one, if its place is the next that is given, and otherwise one
+    /// with its sequence number.
     pub fn add(&mut self, thing: T, most: u64) -> Result<u32, i64> {
         let Owner { space, key, .. } = *thing.owner();
         let count = self.count(space);
@@ -138,8 +142,14 @@ impl<T: Owned> Registry<T> {
             self.things.remove(at);
             return Err(ENOSPC);
         }
-        let id = self.sequence << 15 | at;
-        self.sequence = (self.sequence + 1) & 0xffff;
+        let id = match self.wished.remove(&space) {
+            Some(wished) => wished & !INDEX | at,
+            None => {
+                let sequence = self.sequence;
+                self.sequence = (sequence + 1) & 0xffff;
+                sequence << 15 | at
+            }
+        };
         if key != 0 {
             self.keys.insert((space, key), at);
         }

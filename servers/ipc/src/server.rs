@@ -176,6 +176,9 @@ impl<O: Outside> Ipc<O> {
     /// Nobody is in this name space any more: what was in it goes.
     fn end_space(&mut self, cx: &mut Context, space: u32) {
         self.limits.remove(&space);
+        self.segments.all.wished.remove(&space);
+        self.sets.all.wished.remove(&space);
+        self.queues.all.wished.remove(&space);
         // (The tables are looked through only if it has left something.)
         if self.segments.all.count(space) > 0 {
             for at in 0..self.segments.all.things.end() {
@@ -989,11 +992,33 @@ impl<O: Outside> Ipc<O> {
 
     // ---- what /proc shows
 
+    /// Which identifiers the next things of a kind are to have.
+    fn wished(&mut self, which: Which) -> Option<&mut BTreeMap<u32, u32>> {
+        match which {
+            Which::ShmNextId => Some(&mut self.segments.all.wished),
+            Which::SemNextId => Some(&mut self.sets.all.wished),
+            Which::MsgNextId => Some(&mut self.queues.all.wished),
+            _ => None,
+        }
+    }
+
     fn limit(&mut self, cx: &mut Context) -> Answer<Reply<'static>> {
         let [_, which, set, value, ..] = cx.request.words;
         let which = Which::from_word(which).ok_or(Failure::Errno(EINVAL))?;
-        let limits = self.limits.entry(self.space(cx.request.badge)).or_default();
-        let was = limits.get(which);
+        let space = self.space(cx.request.badge);
+        if let Some(wished) = self.wished(which) {
+            let was = wished.get(&space).map_or(u64::MAX, |id| u64::from(*id));
+            if set != 0 {
+                if !cx.has(label::SYSTEM) {
+                    return fail(EPERM);
+                }
+                let id = i32::try_from(value).map_err(|_| Failure::Errno(EINVAL))?;
+                wished.insert(space, id as u32);
+            }
+            return Ok(Reply::new(&[0, was]));
+        }
+        let limits = self.limits.entry(space).or_default();
+        let was = limits.get(which).ok_or(Failure::Errno(EINVAL))?;
         if set != 0 {
             if !cx.has(label::SYSTEM) {
                 return fail(EPERM);

@@ -556,6 +556,38 @@ fn posix_queues_are_files_with_an_order() {
 }
 
 #[test]
+fn an_identifier_can_be_wished_once() {
+    use ipc::Limits::*;
+    let mut b = bench();
+    for (which, get) in [
+        (MsgNextId, [ipc::MSG_GET, 0, 0o1600, 0]),
+        (SemNextId, [ipc::SEM_GET, 0, 1, 0o1600]),
+        (ShmNextId, [ipc::SHM_GET, 0, 4096, 0o1600]),
+    ] {
+        let set = [ipc::LIMIT, which.word(), 1, 5 << 15];
+        user(&mut b, 1000, 50);
+        assert_eq!(result(&mut b, &set), -EPERM);
+        b.label = label::make(0, 0);
+        assert_eq!(
+            result(&mut b, &[ipc::LIMIT, which.word(), 1, 1 << 31]),
+            -EINVAL
+        );
+        assert_eq!(result(&mut b, &set), 0);
+        let is = |b: &mut Bench<Ipc<World>>| {
+            let words = [ipc::LIMIT, which.word(), 0, 0];
+            b.call(0, &words, b"", 0).unwrap().words[1]
+        };
+        assert_eq!(is(&mut b), 5 << 15);
+        assert_eq!(result(&mut b, &get), 5 << 15, "{which:?}");
+        assert_eq!(is(&mut b), u64::MAX);
+        // The place is not free: another one, of the same sequence.
+        assert_eq!(result(&mut b, &set), 0);
+        assert_eq!(result(&mut b, &get), 5 << 15 | 1);
+        assert_ne!(result(&mut b, &get) >> 15, 5);
+    }
+}
+
+#[test]
 fn posix_queues_keep_to_limits_that_can_be_set() {
     use ipc::Limits::*;
     let mut b = bench();

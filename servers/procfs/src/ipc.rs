@@ -50,6 +50,11 @@ pub fn list<S: System>(system: &mut S, who: Who, list: List, to: &mut String) ->
 pub fn limits<S: System>(system: &mut S, which: &[Limits], to: &mut String) -> Option<()> {
     for (at, which) in which.iter().enumerate() {
         let value = system.ipc_limit(*which).unwrap_or(0);
+        // (No identifier is wished: what fits into no number of them.)
+        let value = match which {
+            Limits::ShmNextId | Limits::SemNextId | Limits::MsgNextId => value as i32 as i128,
+            _ => value.into(),
+        };
         let separator = if at == 0 { "" } else { "\t" };
         write!(to, "{separator}{value}").ok()?;
     }
@@ -64,6 +69,9 @@ pub fn limits_of(name: &str) -> &'static [Limits] {
         "msgmnb" => &[Limits::Msgmnb],
         "msgmni" => &[Limits::Msgmni],
         "sem" => &SEM,
+        "msg_next_id" => &[Limits::MsgNextId],
+        "sem_next_id" => &[Limits::SemNextId],
+        "shm_next_id" => &[Limits::ShmNextId],
         "shmall" => &[Limits::Shmall],
         "shmmax" => &[Limits::Shmmax],
         "shmmni" => &[Limits::Shmmni],

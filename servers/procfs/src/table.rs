@@ -389,6 +389,15 @@ pub fn rows<S: System>() -> alloc::vec::Vec<Row<S>> {
         writable(text(Kernel, "msgmni", |s, _, to| {
             ipc::limits(s, &[Limits::Msgmni], to)
         })),
+        writable(text(Kernel, "msg_next_id", |s, _, to| {
+            ipc::limits(s, &[Limits::MsgNextId], to)
+        })),
+        writable(text(Kernel, "sem_next_id", |s, _, to| {
+            ipc::limits(s, &[Limits::SemNextId], to)
+        })),
+        writable(text(Kernel, "shm_next_id", |s, _, to| {
+            ipc::limits(s, &[Limits::ShmNextId], to)
+        })),
         writable(text(Kernel, "sem", |s, _, to| {
             ipc::limits(s, &ipc::SEM, to)
         })),
