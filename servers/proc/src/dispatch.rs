@@ -93,7 +93,7 @@ impl<S: System> Manager<S> {
         let has = |roles: u64| message.badge & roles != 0;
         match words[0] {
             FORK..=SPACE_TURN | TRACE..=RANDOM => {}
-            IDS_OF..=SIGNAL_OWNER | CGROUP_MAKE..=TIMER_SLACK => return self.outside(message),
+            IDS_OF..=SIGNAL_OWNER | CGROUP_MAKE..=SPACE_RELATED => return self.outside(message),
             _ if message.badge == BADGE_BACKGROUND => return Ok(self.background()),
             _ if message.badge == BADGE_FORKS => return Ok(self.errand(message)),
             _ => return Err(ENOSYS),
@@ -222,6 +222,7 @@ impl<S: System> Manager<S> {
             SIGNAL_GROUP | SET_TERMINAL | NOTE_FOREGROUND => role::TERMINAL,
             CGROUP_MAKE..=CGROUP_OF | CGROUP_CPU => role::CGROUP,
             SPACE_HOLD..=MAP_WRITE
+            | SPACE_RELATED
             | SET_LOGIN
             | SET_OOM
             | SET_COMM
@@ -245,7 +246,7 @@ impl<S: System> Manager<S> {
             TEXT => self.text(message),
             CGROUP_MAKE..=CGROUP_OF | CGROUP_CPU => self.cgroup(message),
             CGROUP_PATH => self.cgroup_path(message),
-            LOAD => self.load(),
+            LOAD => self.load(words[1]),
             PREFIXES => self.prefix_table(message),
             TIDS => self.tids(message),
             LIMITS_OF => self.limits_of(message),
@@ -292,6 +293,10 @@ impl<S: System> Manager<S> {
             SPACE_ID => self.space_id(words[1], kind(words[2])?),
             SPACE_HOLD => self.space_hold(words[1], kind(words[2])?, words[3]),
             SPACE_DROP => self.space_drop(words[2]),
+            SPACE_RELATED => {
+                let which = Related::from_word(words[4]).ok_or(EINVAL)?;
+                self.space_related(words[1], (kind(words[2])?, words[3]), which)
+            }
             SPACE_ENTER => self.space_enter(words[1], kind(words[2])?, words[3]),
             MAP_READ => self.map_read(message),
             MAP_WRITE => self.map_write(message),

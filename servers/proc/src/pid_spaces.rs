@@ -167,6 +167,11 @@ impl PidSpace {
         }
     }
 
+    /// The number that was given last.
+    pub fn last(&self) -> u32 {
+        self.last.get()
+    }
+
     /// What a number outside is called here; 0: it is nobody's.
     pub fn inside(&self, outside: u64) -> u32 {
         self.inside.borrow().get(outside)

@@ -379,7 +379,7 @@ impl<S: System> Manager<S> {
     }
 
     /// LOAD
-    pub(crate) fn load(&mut self) -> Result<Outcome, Errno> {
+    pub(crate) fn load(&mut self, reader: u64) -> Result<Outcome, Errno> {
         let now = self.system.now();
         if now >= self.load.counted_until {
             let mut running = 0;
@@ -394,6 +394,9 @@ impl<S: System> Manager<S> {
         let running = self.load.running;
         let averages = self.load.update(now, running);
         let idle = self.system.idle();
+        let reader = self.by_domain(reader).ok();
+        let pids = reader.and_then(|slot| self.processes[slot].pids.as_ref());
+        let last = pids.map_or(self.numbers.last() as u64, |pids| pids.last().into());
         Ok(Outcome::words(&[
             self.processes.len() as u64,
             self.forks,
@@ -401,7 +404,7 @@ impl<S: System> Manager<S> {
             averages[0],
             averages[1],
             averages[2],
-            self.numbers.last() as u64,
+            last,
             idle,
         ]))
     }

@@ -11,13 +11,13 @@ use crate::pid_spaces::{is_within, PidSpace, Pids};
 use crate::prefix::{normal, ENTRY, FSTYPE, HEAD, NAME};
 use crate::system::{Errno, System};
 use crate::table::Slot;
-use crate::user_spaces::{all_in, Above, Counted, UserSpace};
+use crate::user_spaces::{all_in, lies_in, named, Above, Counted, UserSpace};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use cairn_abi::Id;
 use cairn_idl::capability::{SYS_ADMIN, SYS_CHROOT};
 use cairn_idl::errno::{EFAULT, EINVAL, ENAMETOOLONG, ENOMEM, ENOSPC, EPERM, ESRCH};
-use cairn_idl::proc::{Credentials, SpaceKind};
+use cairn_idl::proc::{Credentials, Related, SpaceKind};
 use cairn_rt::{Portal, Received};
 use core::cell::{Cell, RefCell};
 
@@ -105,6 +105,20 @@ enum Any {
     Pids(Rc<PidSpace>),
     Ipc(Rc<IpcSpace>),
     Cgroups(Rc<CgroupSpace>),
+}
+
+impl Any {
+    /// The user name space that it was made in.
+    fn owner(&self) -> &Above {
+        match self {
+            Any::Mount(space) => &space.owner,
+            Any::Host(space) => &space.owner,
+            Any::User(space) => &space.above,
+            Any::Pids(space) => &space.owner,
+            Any::Ipc(space) => &space.owner,
+            Any::Cgroups(space) => &space.owner,
+        }
+    }
 }
 
 /// Name spaces that are kept for their files (SPACE_HOLD), in order of their numbers.
@@ -379,13 +393,8 @@ impl<S: System> Manager<S> {
             _ => None,
         };
         // The first ones stay anyway.
-        let Some(its) = its else { return done(0) };
-        match self.held.0.binary_search_by_key(&id, |held| held.0) {
-            Ok(at) => self.held.0[at].1 += 1,
-            Err(at) => {
-                self.held.0.try_reserve(1).map_err(|_| ENOMEM)?;
-                self.held.0.insert(at, (id, 1, its));
-            }
+        if let Some(its) = its {
+            self.hold_space(id, its)?;
         }
         done(0)
     }
@@ -403,6 +412,74 @@ impl<S: System> Manager<S> {
             }
         }
         done(0)
+    }
+
+    /// SPACE_RELATED
+    pub(crate) fn space_related(
+        &mut self,
+        domain: u64,
+        (kind, id): (SpaceKind, u64),
+        which: Related,
+    ) -> Result<Outcome, Errno> {
+        let slot = self.by_domain(domain)?;
+        let process = &self.processes[slot];
+        let its = match id {
+            0 => None,
+            _ => {
+                let at = self.held.0.binary_search_by_key(&id, |held| held.0);
+                Some(&self.held.0[at.map_err(|_| EINVAL)?].2)
+            }
+        };
+        let other = match (which, kind, its) {
+            (Related::User, SpaceKind::User, Some(Any::User(space))) => {
+                let user = space.named_owner(&process.user);
+                return Ok(Outcome::words(&[0, user.into()]));
+            }
+            (Related::User, SpaceKind::User, None) => {
+                let user = named(&process.user, false, 0);
+                return Ok(Outcome::words(&[0, user.into()]));
+            }
+            (Related::Parent, SpaceKind::Processes, its) => {
+                let above = match its {
+                    Some(Any::Pids(space)) => space.above.clone(),
+                    None => return Err(EPERM),
+                    _ => return Err(EINVAL),
+                };
+                if !is_within(&above, &process.pids) {
+                    return Err(EPERM);
+                }
+                above.map(|above| (above.id, Any::Pids(above)))
+            }
+            (Related::Owner, ..) | (Related::Parent, SpaceKind::User, _) => {
+                let owner = match its {
+                    Some(its) => its.owner().clone(),
+                    None if kind == SpaceKind::User => return Err(EPERM),
+                    None => None,
+                };
+                if !lies_in(&owner, &process.user) {
+                    return Err(EPERM);
+                }
+                owner.map(|owner| (owner.id, Any::User(owner)))
+            }
+            _ => return Err(EINVAL),
+        };
+        let id = other.as_ref().map_or(0, |(id, _)| *id);
+        if let Some((id, other)) = other {
+            self.hold_space(id, other)?;
+        }
+        Ok(Outcome::words(&[0, id]))
+    }
+
+    /// It is kept until it is dropped as often.
+    fn hold_space(&mut self, id: u64, its: Any) -> Result<(), Errno> {
+        match self.held.0.binary_search_by_key(&id, |held| held.0) {
+            Ok(at) => self.held.0[at].1 += 1,
+            Err(at) => {
+                self.held.0.try_reserve(1).map_err(|_| ENOMEM)?;
+                self.held.0.insert(at, (id, 1, its));
+            }
+        }
+        Ok(())
     }
 
     /// SPACE_ENTER

@@ -205,6 +205,11 @@ fn same(a: &Above, b: &Above) -> bool {
 }
 
 impl UserSpace {
+    /// What who made it is called in another one.
+    pub fn named_owner(&self, there: &Above) -> u32 {
+        named(there, false, self.owner)
+    }
+
     fn map(&self, groups: bool) -> &RefCell<Map> {
         match groups {
             true => &self.groups,
@@ -246,6 +251,18 @@ pub fn user_0(space: &Above) -> Option<u32> {
 pub fn may_set_groups(space: &Above) -> bool {
     let Some(space) = space else { return true };
     space.set_groups.get() && !space.groups.borrow().is_empty()
+}
+
+/// Is the one the other, or does it lie below it?
+pub fn lies_in(one: &Above, other: &Above) -> bool {
+    let mut at = one;
+    loop {
+        if same(at, other) {
+            return true;
+        }
+        let Some(space) = at else { return false };
+        at = &space.above;
+    }
 }
 
 /// Whether a process with these ids in the user name space `of` has a capability in `over`: it is its own or lies below, or it was made by this user there.

@@ -3,8 +3,8 @@
 use crate::system::{Kept, Load, Memories, Memory, Mount, Processor, Shown, System};
 use cairn_abi::machine::Counters;
 use cairn_idl::capability::ALL;
-use cairn_idl::errno::{EACCES, EFAULT};
-use cairn_idl::proc::{Credentials, SpaceKind, SpaceMap, Status};
+use cairn_idl::errno::{EACCES, EFAULT, EINVAL, EPERM};
+use cairn_idl::proc::{Credentials, Related, SpaceKind, SpaceMap, Status};
 use cairn_idl::vm::{self, flags, prot, MapEntry, Usage};
 
 #[derive(Default)]
@@ -249,6 +249,23 @@ impl System for Fake {
         Ok(())
     }
 
+    fn related(
+        &mut self,
+        _: u32,
+        (kind, id): (SpaceKind, u64),
+        which: Related,
+    ) -> Result<u64, i64> {
+        match (kind, which) {
+            (SpaceKind::Host, Related::Owner) => {
+                self.held.push(id + 1);
+                Ok(id + 1)
+            }
+            (SpaceKind::User, Related::User) => Ok(1000),
+            (SpaceKind::User, _) => Err(EPERM),
+            _ => Err(EINVAL),
+        }
+    }
+
     fn drop_space(&mut self, _: SpaceKind, id: u64) {
         self.held.retain(|held| *held != id);
     }
@@ -370,7 +387,7 @@ impl System for Fake {
         ]
     }
 
-    fn load(&mut self) -> Load {
+    fn load(&mut self, _: u32) -> Load {
         Load {
             processes: 3,
             forks: 40,

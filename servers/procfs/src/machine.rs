@@ -195,7 +195,7 @@ fn seconds(out: &mut String, ns: u64) {
 }
 
 pub fn uptime<S: System>(system: &mut S, _: Who, out: &mut String) -> Option<()> {
-    let (now, idle) = (system.monotonic(), system.load().idle);
+    let (now, idle) = (system.monotonic(), system.load(0).idle);
     seconds(out, now);
     out.push(' ');
     seconds(out, idle);
@@ -208,8 +208,8 @@ fn running(load: &Load) -> u64 {
     load.running.max(1)
 }
 
-pub fn loadavg<S: System>(system: &mut S, _: Who, out: &mut String) -> Option<()> {
-    let load = system.load();
+pub fn loadavg<S: System>(system: &mut S, who: Who, out: &mut String) -> Option<()> {
+    let load = system.load(who.reader);
     for average in load.averages {
         // Rounded to hundredths.
         let hundredths = (average * 100 + 32768) >> 16;
@@ -268,7 +268,7 @@ pub fn vmstat<S: System>(system: &mut S, _: Who, out: &mut String) -> Option<()>
 }
 
 pub fn stat<S: System>(system: &mut S, _: Who, out: &mut String) -> Option<()> {
-    let load = system.load();
+    let load = system.load(0);
     let now = system.monotonic();
     let cores = system.processor().count.max(1);
     let idle = load.idle.min(now * cores);
@@ -347,7 +347,7 @@ pub fn file_nr<S: System>(system: &mut S, _: Who, out: &mut String) -> Option<()
     let _ = writeln!(
         out,
         "{}\t0\t9223372036854775807",
-        system.load().processes * 3
+        system.load(0).processes * 3
     );
     Some(())
 }

@@ -8,7 +8,7 @@ use cairn_abi::machine::Counters;
 use cairn_abi::service::current;
 use cairn_idl::errno::{EIO, ENOSYS};
 use cairn_idl::fs::{Prefix, PrefixTable, PREFIX_SERIAL_SHIFT, SPACE_MOUNTS_MOST};
-use cairn_idl::proc::{SpaceKind, SpaceMap, Status};
+use cairn_idl::proc::{Related, SpaceKind, SpaceMap, Status};
 use cairn_idl::vm::{MapEntry, Usage};
 use cairn_idl::wire::Failure;
 use cairn_idl::{components, event, fs, ipc, keys, local, net, proc, vm};
@@ -337,6 +337,16 @@ impl System for Outside {
         held.map_err(Failure::errno)
     }
 
+    fn related(
+        &mut self,
+        domain: u32,
+        (kind, id): (SpaceKind, u64),
+        which: Related,
+    ) -> Result<u64, i64> {
+        let told = self.proc().space_related(domain, kind, id, which);
+        told.map(|told| told.other).map_err(Failure::errno)
+    }
+
     fn drop_space(&mut self, kind: SpaceKind, id: u64) {
         // (What is not held any more is gone.)
         let _ = self.proc().space_drop(kind, id);
@@ -369,8 +379,9 @@ impl System for Outside {
         set.map_err(Failure::errno)
     }
 
-    fn load(&mut self) -> Load {
-        self.proc().load().map_or(Load::default(), |load| Load {
+    fn load(&mut self, reader: u32) -> Load {
+        let load = self.proc().load(reader.into());
+        load.map_or(Load::default(), |load| Load {
             processes: load.processes,
             forks: load.forks,
             running: load.running,

@@ -11,11 +11,16 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use cairn_idl::errno::*;
-use cairn_idl::fs::{kind, o, s, Stat, Statfs, ENTER_SPACE, PROCESS_OF};
-use cairn_idl::proc::SpaceKind;
+use cairn_idl::fs::{
+    self, kind, o, s, Stat, Statfs, ENTER_SPACE, NS_GET_NSTYPE, NS_GET_OWNER_UID, NS_GET_PARENT,
+    NS_GET_USERNS, PROCESS_OF,
+};
+use cairn_idl::proc::{Related, SpaceKind};
 use cairn_resmgr::layout;
 use cairn_resmgr::server::{put, Answer};
-use cairn_resmgr::{Context, Data, Dirents, Failure, Handle, Meta, Opened, Server, Snapshot};
+use cairn_resmgr::{
+    Context, Data, Dirents, Failure, Handle, Handles, Meta, Opened, Server, Snapshot,
+};
 use cairn_rt::channel::Reply;
 
 /// st_dev of everything here.
@@ -72,7 +77,6 @@ const SPACES: [(SpaceKind, &str, u64, i64); 7] = [
 const OTHER_SPACES: u64 = 4_026_532_000;
 /// st_dev of these.
 const SPACE_DEVICE: u64 = 3;
-const NS_GET_NSTYPE: u64 = 0xb703;
 
 fn space_inode(kind: SpaceKind, id: u64) -> u64 {
     match id {
@@ -752,6 +756,13 @@ impl<S: System> Server for Procfs<S> {
         };
         match request {
             NS_GET_NSTYPE => Ok(Reply::result(SPACES[kind.word() as usize].3)),
+            NS_GET_OWNER_UID => {
+                let (sender, of) = (cx.request.sender, (kind, id));
+                let user = self.system.related(sender, of, Related::User);
+                let user = user.map_err(Failure::Errno)? as u32;
+                cx.store(0, &user.to_le_bytes())?;
+                Ok(Reply::result(0))
+            }
             ENTER_SPACE => {
                 let entered = self.system.enter_space(cx.request.sender, kind, id);
                 entered.map_err(Failure::Errno)?;
@@ -759,6 +770,54 @@ impl<S: System> Server for Procfs<S> {
             }
             _ => Err(Failure::Errno(ENOTTY)),
         }
+    }
+
+    /// SPACE_RELATED
+    fn special<'a>(
+        &'a mut self,
+        cx: &mut Context,
+        handles: &mut Handles<Self>,
+    ) -> Answer<Reply<'a>> {
+        let [operation, which, ..] = cx.request.words;
+        if operation != fs::SPACE_RELATED {
+            return Err(Failure::Errno(ENOSYS));
+        }
+        let Some(Node::Space(kind, _, id)) = handles.get(cx.request.badge).map(|it| it.node) else {
+            return Err(Failure::Errno(ENOTTY));
+        };
+        let (which, other) = match which {
+            NS_GET_USERNS => (Related::Owner, SpaceKind::User),
+            NS_GET_PARENT => (Related::Parent, kind),
+            _ => return Err(Failure::Errno(EINVAL)),
+        };
+        handles.room(cx, 1)?;
+        let sender = cx.request.sender;
+        let found = self.system.related(sender, (kind, id), which);
+        let id = found.map_err(Failure::Errno)?;
+        let holds = Some((other, id)).filter(|_| id != 0);
+        // Its path is one of who asked.
+        let pid = self.system.pid_of(sender).unwrap_or_default();
+        let who = Who {
+            pid,
+            tid: pid,
+            ..Who::default()
+        };
+        let node = Node::Space(other, who, id);
+        let opened = self.meta(node).and_then(|meta| {
+            let kinds = layout::default_kind(meta.mode) | kind::SEEKABLE;
+            let state = Open {
+                holds,
+                opener: sender,
+                label: cx.request.label,
+                ..Open::default()
+            };
+            let badge = handles.insert(cx, node, o::RDONLY, kinds, state)?;
+            Ok(Reply::new(&[0, meta.mode.into(), kinds]).mint(badge))
+        });
+        if let (Err(_), Some((kind, id))) = (&opened, holds) {
+            self.system.drop_space(kind, id);
+        }
+        opened
     }
 
     /// Files of a process take what is empty as they take other texts: a name is empty then, and no number is.

@@ -624,6 +624,38 @@ fn name_spaces_have_files_that_keep_them() {
 }
 
 #[test]
+fn a_name_spaces_file_leads_to_what_it_belongs_to() {
+    let mut bench = bench();
+    let handle = bench.open(b"10/ns/uts", 0, 0).unwrap();
+    let ask = |bench: &mut Bench<Procfs<Fake>>, handle, which| {
+        let answer = bench.call(handle, &[fs::SPACE_RELATED, which], b"", 0);
+        let answer = answer.unwrap();
+        (answer.result(), answer.minted.first().copied())
+    };
+    let (result, owner) = ask(&mut bench, handle, fs::NS_GET_USERNS);
+    assert_eq!((result, &bench.server.system.held[..]), (0, &[7, 8][..]));
+    let owner = owner.unwrap();
+    let words = [fs::IOCTL, fs::NS_GET_NSTYPE];
+    let kind = bench.call(owner, &words, b"", 0).unwrap().result();
+    assert_eq!(kind, 0x1000_0000);
+    let words = [fs::IOCTL, fs::NS_GET_OWNER_UID];
+    let answer = bench.call(owner, &words, b"", 4).unwrap();
+    assert_eq!(
+        (answer.result(), &answer.data[..]),
+        (0, &[232, 3, 0, 0][..])
+    );
+    assert_eq!(ask(&mut bench, owner, fs::NS_GET_PARENT), (-EPERM, None));
+    assert_eq!(ask(&mut bench, handle, fs::NS_GET_PARENT), (-EINVAL, None));
+    assert_eq!(ask(&mut bench, handle, 7), (-EINVAL, None));
+    let text = bench.open(b"uptime", 0, 0).unwrap();
+    assert_eq!(ask(&mut bench, text, fs::NS_GET_USERNS), (-ENOTTY, None));
+    bench.close(handle);
+    assert_eq!(bench.server.system.held, [8]);
+    bench.close(owner);
+    assert!(bench.server.system.held.is_empty());
+}
+
+#[test]
 fn maps_are_written_by_who_opened_them() {
     let mut bench = bench();
     bench.label = cairn_idl::label::make(1000, 1000);

@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use cairn_abi::machine::Counters;
 use cairn_idl::ipc::{Kind, Limits};
-use cairn_idl::proc::{SpaceKind, SpaceMap, Status};
+use cairn_idl::proc::{Related, SpaceKind, SpaceMap, Status};
 use cairn_idl::vm::{MapEntry, Usage};
 
 /// `proc::LOAD`.
@@ -134,6 +134,8 @@ pub trait System {
     /// The number of the name space that a process is in (`proc::SPACE_ID`); it is kept, and let go; the process of this domain comes into it.
     fn space_id(&mut self, pid: u32, kind: SpaceKind) -> Option<u64>;
     fn hold_space(&mut self, pid: u32, kind: SpaceKind, id: u64) -> Result<(), i64>;
+    /// What such a one, which is held, belongs to, as the process in this domain may know: a name space that is held from now on, or a user.
+    fn related(&mut self, domain: u32, of: (SpaceKind, u64), which: Related) -> Result<u64, i64>;
     fn drop_space(&mut self, kind: SpaceKind, id: u64);
     fn enter_space(&mut self, domain: u32, kind: SpaceKind, id: u64) -> Result<(), i64>;
     /// What a file about a user name space says to the process of this domain; that process writes it.
@@ -143,7 +145,8 @@ pub trait System {
     fn set_login(&mut self, domain: u32, pid: u32, user: u32) -> Result<(), i64>;
     /// The process of this domain sets how likely the process `pid` is to end when memory is exhausted (`proc::SET_OOM`).
     fn set_oom(&mut self, domain: u32, pid: u32, adjust: i32, old: bool) -> Result<(), i64>;
-    fn load(&mut self) -> Load;
+    /// The last number is as the process in the domain `reader` has them (0: outside).
+    fn load(&mut self, reader: u32) -> Load;
     fn memory(&mut self) -> Memory;
     /// What file servers have in their caches goes, as far as it can be had again.
     fn drop_caches(&mut self) -> Result<(), i64>;

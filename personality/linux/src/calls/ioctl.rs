@@ -5,7 +5,7 @@ use super::internet;
 use super::io::usable;
 use super::open::open_file;
 use super::owners;
-use super::spaces::{number_inside, number_outside};
+use super::spaces::{self, number_inside, number_outside};
 use crate::descriptors::{number, OpenFile};
 use crate::errno::{Result, EINVAL, EIO, ENOTTY};
 use crate::frames;
@@ -80,6 +80,7 @@ fn sizes(request: u64) -> Sizes {
         0x4c04 => Sizes(232, 0),                          // LOOP_SET_STATUS64
         0x4c05 => Sizes(0, 232),                          // LOOP_GET_STATUS64
         0x4c0a => Sizes(304, 0),                          // LOOP_CONFIGURE
+        fs::NS_GET_OWNER_UID => Sizes(0, 4),
         // Of TUN and TAP some say the size of another thing: TUNSETIFF and TUNGETIFF are about a struct ifreq, and TUNSETNOCSUM, TUNSETPERSIST, TUNSETOWNER,
         // TUNSETLINK, TUNSETGROUP and TUNSETOFFLOAD take a word.
         0x4004_54ca => Sizes(40, 40),
@@ -141,6 +142,9 @@ pub fn ioctl(f: &mut Frame) -> Result<u64> {
     if format == s::IFREG && request == FIBMAP {
         user::read::<u32>(argument)?;
         return Err(EINVAL);
+    }
+    if matches!(request, fs::NS_GET_USERNS | fs::NS_GET_PARENT) && format == s::IFREG {
+        return spaces::related(&file, request);
     }
     if request == TIOCGPTPEER {
         return open_peer(&file, argument);

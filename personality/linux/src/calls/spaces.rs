@@ -5,7 +5,9 @@ use super::open::{open_directory, open_file};
 use super::sysv::MANAGER;
 use super::trees;
 use crate::descriptors::{event_kind, OpenFile};
-use crate::errno::{Result, EBUSY, EINVAL, ENODEV, ENOENT, ENOTDIR, ENOTTY, EOPNOTSUPP, EPERM};
+use crate::errno::{
+    Result, EBUSY, EINVAL, ENODEV, ENOENT, ENOSYS, ENOTDIR, ENOTTY, EOPNOTSUPP, EPERM,
+};
 use crate::machine::area::{process, Frame};
 use crate::machine::request::Request;
 use crate::machine::user::UserString;
@@ -136,7 +138,7 @@ fn number_of(number: u32, outside: bool) -> Result<u32> {
 
 /// What files of name spaces are asked (/proc/PID/ns): to come into theirs (not a number of Linux's), and of which kind it is.
 const ENTER: u64 = fs::ENTER_SPACE;
-const KIND: u64 = 0xb703;
+const KIND: u64 = fs::NS_GET_NSTYPE;
 
 pub fn setns(f: &mut Frame) -> Result<u64> {
     let file = super::io::usable(f.arg(0))?;
@@ -173,6 +175,21 @@ pub fn enter(file: &OpenFile, wanted: u64) -> Result<u64> {
         _ => {}
     }
     Ok(0)
+}
+
+/// NS_GET_USERNS, NS_GET_PARENT: the file of the name space that this one belongs to.
+pub fn related(file: &OpenFile, which: u64) -> Result<u64> {
+    process().state().files.check_room()?;
+    path::make_room()?;
+    let asked = Request::new(&[fs::SPACE_RELATED, which]).brings(1);
+    let words = asked.call(file.slot()).map_err(|errno| match errno {
+        ENOSYS => ENOTTY,
+        errno => errno,
+    })?;
+    let file = OpenFile::portal(words[7] as u32, words[2], words[1] as u32);
+    let mut state = process().state();
+    let made = state.files.insert(Arc::new(file), true, 0);
+    made.map(u64::from)
 }
 
 /// What there is now, from the process's root: the folders above first.

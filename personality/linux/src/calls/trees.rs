@@ -437,7 +437,7 @@ pub fn mount_setattr(f: &mut Frame) -> Result<u64> {
 /// The descriptor of a user name space for an id-mapped mount; the process's own cannot be.
 fn may_map(descriptor: u64) -> Result<()> {
     const NEW_USER: u64 = 0x1000_0000;
-    const KIND: u64 = 0xb703;
+    const KIND: u64 = fs::NS_GET_NSTYPE;
     if descriptor > i32::MAX as u64 {
         return Err(EINVAL);
     }

@@ -38,6 +38,7 @@ fn operations(w: &World, pid: u64) -> Vec<(&'static [u8], Vec<u64>, u64)> {
         (b"", vec![KEPT_OF, pid, pid], role::INSPECT),
         (b"", vec![SET_CORE_FILTER, domain, pid, 0], role::SPACES),
         (b"", vec![TIMER_SLACK, domain, pid, 0], role::SPACES),
+        (b"", vec![SPACE_RELATED, domain, 1, 0, 0], role::SPACES),
         (b"", vec![PTRACE_ACCESS, domain, pid], role::INSPECT),
         (b"a", vec![CGROUP_MAKE, 0], role::CGROUP),
         (b"", vec![CGROUP_MOVE, pid, 0, 0], role::CGROUP),

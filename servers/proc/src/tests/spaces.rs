@@ -546,6 +546,78 @@ fn a_file_keeps_a_name_space_that_others_come_into() {
     check(&w);
 }
 
+#[test]
+fn what_a_name_space_belongs_to_is_told_and_held() {
+    let mut w = World::new();
+    let (a, b) = (w.fork(1), w.fork(1));
+    become_user(&mut w, a, 1000);
+    assert_eq!(w.call(a, &[UNSHARE, NEW_USER | NEW_HOST]).result(), 0);
+    let id = |w: &mut World, kind: SpaceKind| {
+        w.component(role::INSPECT, b"", &[SPACE_ID, a, kind.word()])
+            .words()[1]
+    };
+    let (host, user) = (id(&mut w, SpaceKind::Host), id(&mut w, SpaceKind::User));
+    let [first, own] = [b, a].map(|pid| u64::from(w.domain(pid).id));
+    let related = |w: &mut World, by: u64, kind: SpaceKind, id: u64, which: Related| {
+        let words = [SPACE_RELATED, by, kind.word(), id, which.word()];
+        let words = w.component(role::SPACES, b"", &words).words();
+        (words[0] as i64, words[1])
+    };
+    let (users, hosts) = (SpaceKind::User, SpaceKind::Host);
+    // Only what is held is told of.
+    assert_eq!(
+        related(&mut w, first, hosts, host, Related::Owner).0,
+        -EINVAL
+    );
+    let hold = [SPACE_HOLD, a, hosts.word(), host];
+    assert_eq!(w.component(role::SPACES, b"", &hold).result(), 0);
+    let words = [SPACE_RELATED, first, hosts.word(), host, 0];
+    assert_eq!(w.component(role::INSPECT, b"", &words).result(), -EPERM);
+    assert_eq!(
+        related(&mut w, first, hosts, host, Related::Owner),
+        (0, user)
+    );
+    assert_eq!(
+        related(&mut w, first, hosts, host, Related::Parent).0,
+        -EINVAL
+    );
+    assert_eq!(
+        related(&mut w, first, hosts, host, Related::User).0,
+        -EINVAL
+    );
+    // What it gave is held as well, and leads on, as far as one may look.
+    w.call(a, &[EXIT, 0]);
+    w.call(1, &[WAIT, 1, a, 4]);
+    assert_eq!(related(&mut w, first, users, user, Related::Owner), (0, 0));
+    assert_eq!(related(&mut w, first, users, user, Related::Parent), (0, 0));
+    assert_eq!(
+        related(&mut w, first, users, user, Related::User),
+        (0, 1000)
+    );
+    assert_eq!(related(&mut w, first, users, 0, Related::User), (0, 0));
+    assert_eq!(related(&mut w, first, users, 0, Related::Parent).0, -EPERM);
+    assert_eq!(related(&mut w, first, hosts, 0, Related::Owner), (0, 0));
+    assert_eq!(related(&mut w, own, hosts, host, Related::Owner).0, -ESRCH);
+    let c = w.fork(1);
+    assert_eq!(w.call(c, &[UNSHARE, NEW_USER]).result(), 0);
+    let apart = u64::from(w.domain(c).id);
+    assert_eq!(
+        related(&mut w, apart, hosts, host, Related::Owner).0,
+        -EPERM
+    );
+    assert_eq!(
+        related(&mut w, apart, users, user, Related::User),
+        (0, 65534)
+    );
+    assert_eq!(related(&mut w, apart, hosts, 0, Related::Owner).0, -EPERM);
+    for id in [user, host] {
+        let drop = [SPACE_DROP, users.word(), id];
+        assert_eq!(w.component(role::SPACES, b"", &drop).result(), 0);
+        assert_eq!(w.component(role::SPACES, b"", &drop).result(), -EINVAL);
+    }
+    check(&w);
+}
+
 const NEW_PIDS: u64 = 0x2000_0000;
 
 /// A child with flags of FORK: its number outside.
