@@ -660,7 +660,8 @@ impl<S: System> Server for Procfs<S> {
             // (What is guarded is for who might look when it was opened.)
             Node::Row(index, _) => {
                 let row = &self.rows[index];
-                row.what.is_made_when_read() && !row.guarded
+                // (A thread that asks for its own call waits in read(2), not in open(2).)
+                row.what.is_made_when_read() && !row.guarded || matches!(row.what, What::Call)
             }
             _ => false,
         };
