@@ -60,6 +60,13 @@ static int wait_for(pid_t pid) {
 }
 
 static void inside(void) {
+    static const char *options[] = {NULL, "", "hidepid=0", "gid=5,hidepid=off", "hidepid=9", "subset=all", "nonsense", "gid=", "gid=x"};
+    for (int i = 0; i < 9; i++) {
+        printf("proc with %s, ", options[i] ? options[i] : "none");
+        int result = mount("proc", "/tmp/ms/one", "proc", 0, options[i]);
+        tell("mounted", result);
+        if (!result) tell("unmount", umount2("/tmp/ms/one", MNT_DETACH));
+    }
     tell("mount a tmpfs", mount("none", "/tmp/ms/one", "tmpfs", 0, "mode=755"));
     put("/tmp/ms/one/file", "in the tmpfs");
     chdir("/tmp/ms");

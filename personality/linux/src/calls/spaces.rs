@@ -395,8 +395,25 @@ pub fn checked(new: &FileSystem) -> Result<u64> {
     }
     match new.kind {
         b"tmpfs" => tree_mode(new.options),
-        b"proc" | b"sysfs" | b"devpts" | b"devtmpfs" => Ok(0),
+        b"proc" => proc_options(new.options).map(|()| 0),
+        b"sysfs" | b"devpts" | b"devtmpfs" => Ok(0),
         _ => Err(ENODEV),
+    }
+}
+
+/// There is one /proc, which hides nothing: options that ask for something else are refused.
+fn proc_options(options: &[u8]) -> Result<()> {
+    let mut options = options.split(|&byte| byte == b',');
+    let hides_nothing = |option: &[u8]| match option {
+        b"" | b"hidepid=0" | b"hidepid=off" => true,
+        // Whom what is hidden is shown to.
+        _ => option
+            .strip_prefix(b"gid=")
+            .is_some_and(|group| !group.is_empty() && group.iter().all(u8::is_ascii_digit)),
+    };
+    match options.all(hides_nothing) {
+        true => Ok(()),
+        false => Err(EINVAL),
     }
 }
 
