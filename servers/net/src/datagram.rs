@@ -628,10 +628,11 @@ impl Net {
                 }
             }
         };
-        self.disconnect_datagram(cx, index);
         let (Some(to), Some(way)) = (to, way) else {
+            self.disconnect_datagram(cx, index);
             return Ok(());
         };
+        self.unpeer_datagram(index);
         if self.socket(index)?.local.port == 0 {
             self.bind_ephemeral(cx, index)?;
         }
@@ -663,37 +664,46 @@ impl Net {
         Ok(())
     }
 
-    pub(crate) fn disconnect_datagram(&mut self, cx: &mut Context, index: u32) {
+    /// It has no peer any more.
+    pub(crate) fn unpeer_datagram(&mut self, index: u32) {
         let ends = self.ends_of(index);
         let Some(socket) = self.sockets.get_mut(index) else {
             return;
         };
-        let own = socket.address_bound;
-        let Some(queue) = socket.queue_mut() else {
-            return;
-        };
-        let listed = core::mem::take(&mut queue.connected);
+        socket.remote = None;
+        let listed = socket
+            .queue_mut()
+            .is_some_and(|queue| core::mem::take(&mut queue.connected));
         if let (true, Some(ends)) = (listed, ends) {
             self.connected.remove(&ends);
         }
+    }
+
+    /// connect(2) to AF_UNSPEC: besides the peer all goes that nobody asked for, the address that the route gave and a port of the system's choice.
+    fn disconnect_datagram(&mut self, cx: &mut Context, index: u32) {
+        self.unpeer_datagram(index);
         let Some(socket) = self.sockets.get_mut(index) else {
             return;
         };
-        if socket.remote.take().is_some() && !own {
-            // The address that the route gave goes too; a port that nobody asked for as well.
-            let any = match socket.is_v4() {
-                true => Address::ANY_V4,
-                false => Address::ANY,
-            };
-            self.unlist_datagram(cx, index);
-            if let Some(socket) = self.sockets.get_mut(index) {
-                socket.local.address = any;
-                if socket.port_bound {
-                    let _ = self.list_datagram(index);
-                } else {
-                    self.release_port(cx, index);
-                }
-            }
+        socket.options.device = 0;
+        let address = match (socket.address_bound, socket.is_v4()) {
+            (true, _) => socket.local.address,
+            (false, true) => Address::ANY_V4,
+            (false, false) => Address::ANY,
+        };
+        let keeps = socket.port_bound || socket.local.port == 0;
+        if keeps && address == socket.local.address {
+            return;
+        }
+        let listed = socket.local.port != 0;
+        self.unlist_datagram(cx, index);
+        if let Some(socket) = self.sockets.get_mut(index) {
+            socket.local.address = address;
+        }
+        match keeps {
+            true if listed => drop(self.list_datagram(index)),
+            true => {}
+            false => self.release_port(cx, index),
         }
     }
 }

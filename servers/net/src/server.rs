@@ -402,7 +402,7 @@ impl Net {
                 self.drop_faults(cx, index);
                 self.leave_all_groups(cx, index);
                 self.unlist_raw(index);
-                self.disconnect_datagram(cx, index);
+                self.unpeer_datagram(index);
                 self.unlist_datagram(cx, index);
             }
         }
