@@ -5,6 +5,7 @@ use crate::capture::kind;
 use crate::groups::wire::IGMP;
 use crate::interface::{Way, LOOPBACK};
 use crate::packet::{checksum, protocol, pseudo, Header, Packet, Payload, Sum, HEADROOM, IPV4};
+use crate::programs::taken_by;
 use crate::server::Net;
 use crate::stream::Place;
 use crate::timers::Owner;
@@ -308,6 +309,13 @@ impl Net {
     /// Does its socket's filter refuse a segment?
     #[cold]
     fn is_unwanted(&self, ends: &Ends, arrived: &Arrived) -> bool {
+        // One that waits to be accepted has its filter already.
+        if let Some(Place::Stream(at)) = self.connections.get(ends) {
+            let heritage = self.streams.get(*at).and_then(|of| of.heritage.as_ref());
+            if let Some(filter) = heritage.and_then(|of| of.wanted.as_ref()) {
+                return taken_by(filter, arrived, arrived.payload.start).is_none();
+            }
+        }
         let socket = match self.connections.get(ends) {
             Some(Place::Stream(at)) => self.streams.get(*at).and_then(|stream| stream.socket),
             Some(Place::Half(at)) => self.halves.get(*at).map(|half| half.listener),

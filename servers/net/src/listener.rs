@@ -5,10 +5,11 @@ use crate::options::Options;
 use crate::packet::protocol;
 use crate::ports::Claim;
 use crate::server::{fail, key, Net, READABLE};
-use crate::socket::{Listener, State};
+use crate::socket::{Heritage, Listener, State};
 use crate::stream::Place;
 use crate::timers::Owner;
 use alloc::collections::VecDeque;
+use alloc::rc::Rc;
 use alloc::vec::Vec;
 use cairn_idl::errno::*;
 use cairn_resmgr::server::Answer;
@@ -90,6 +91,7 @@ impl Net {
             ready: VecDeque::new(),
             halves: 0,
             place,
+            heritage: None,
         });
         cx.wake(key(index, READABLE));
         Ok(())
@@ -105,6 +107,7 @@ impl Net {
         let State::Listening(listener) = core::mem::replace(&mut socket.state, State::Fresh) else {
             return;
         };
+        self.drop_heritage(cx, listener.heritage);
         if let Some(group) = self.listeners.get_mut(&local) {
             group.swap_remove(listener.place);
             let moved = group.get(listener.place).copied();
@@ -136,6 +139,42 @@ impl Net {
             }
         }
         cx.wake(key(index, READABLE));
+    }
+
+    /// What a connection that comes now has of its listener. None: there is no memory.
+    fn heritage(&mut self, cx: &mut Context, index: u32) -> Option<Rc<Heritage>> {
+        let socket = self.sockets.get_mut(index)?;
+        let known = socket.listener().and_then(|of| of.heritage.clone());
+        if known.is_some() {
+            return known;
+        }
+        let new = Heritage {
+            options: Options {
+                priority: 0,
+                ..socket.options
+            },
+            limits: socket.limits,
+            wanted: socket.wanted.clone(),
+            payer: socket.payer,
+        };
+        cx.charge(new.payer, new.memory()).ok()?;
+        let new = Rc::new(new);
+        socket.listener_mut()?.heritage = Some(new.clone());
+        Some(new)
+    }
+
+    /// Somebody has it no more.
+    pub(crate) fn drop_heritage(&mut self, cx: &mut Context, heritage: Option<Rc<Heritage>>) {
+        if let Some(last) = heritage.and_then(Rc::into_inner) {
+            cx.refund(last.payer, last.memory());
+        }
+    }
+
+    /// An option of the socket changes: those that come later have another heritage.
+    pub(crate) fn heritage_changes(&mut self, cx: &mut Context, index: u32) {
+        let listener = self.sockets.get_mut(index).and_then(|s| s.listener_mut());
+        let old = listener.and_then(|listener| listener.heritage.take());
+        self.drop_heritage(cx, old);
     }
 
     /// A connection that nobody accepted is reset.
@@ -413,9 +452,13 @@ impl Net {
         let ready = self.sockets.get_mut(half.listener);
         let ready = ready.and_then(|socket| socket.listener_mut());
         let room = ready.is_some_and(|listener| listener.ready.try_reserve(1).is_ok());
-        let at = match room {
-            true => self.begin_accepted(cx, half, &config, half.payer),
+        let heritage = match room {
+            true => self.heritage(cx, half.listener),
             false => None,
+        };
+        let at = match heritage {
+            Some(heritage) => self.begin_accepted(cx, half, &config, heritage),
+            None => None,
         };
         let Some(at) = at else {
             if let Some(reset) = segment.reset(text.len() as u32) {

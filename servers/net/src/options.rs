@@ -745,6 +745,7 @@ impl Net {
         let (level, number) = ((option >> 32) as u32, option as u32);
         let family = self.socket(index)?.family;
         let special = matches!(family, NETLINK | PACKET);
+        self.heritage_changes(cx, index);
         match level {
             NETLINK_LEVEL if family == NETLINK => {
                 self.set_netlink_option(index, number, value as u32)?

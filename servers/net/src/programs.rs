@@ -37,6 +37,18 @@ fn about(arrived: &Arrived, start: usize) -> About {
     }
 }
 
+/// How much of it a filter takes.
+pub(crate) fn taken_by(filter: &Filter, arrived: &Arrived, start: usize) -> Option<usize> {
+    let whole = Payload {
+        start: 0,
+        ..arrived.payload
+    };
+    match filter.run(arrived.packet.payload(whole), &about(arrived, start)) {
+        0 => None,
+        most => Some(most as usize),
+    }
+}
+
 impl Net {
     /// The program that comes with the request; None: it brings nothing.
     fn brought(&mut self, cx: &mut Context) -> Answer<Option<Filter>> {
@@ -54,7 +66,7 @@ impl Net {
     }
 
     /// Where the socket's filter is kept.
-    fn wanted(&mut self, index: u32) -> Answer<&mut Option<Filter>> {
+    fn wanted(&mut self, index: u32) -> Answer<&mut Option<Rc<Filter>>> {
         match self.socket(index)?.family {
             PACKET => Ok(&mut self.capture(index)?.filter),
             _ => Ok(&mut self.socket_mut(index)?.wanted),
@@ -64,15 +76,16 @@ impl Net {
     /// The filter that the request brings, or (without one) none any more.
     pub(crate) fn set_wanted(&mut self, cx: &mut Context, index: u32) -> Answer<()> {
         let payer = self.socket(index)?.payer;
-        let new = self.brought(cx)?;
+        let new = self.brought(cx)?.map(Rc::new);
         match &new {
             None if self.wanted(index)?.is_none() => return fail(ENOENT),
             None => {}
             Some(filter) => cx.charge(payer, filter.memory())?,
         }
         self.some_filter |= new.is_some() && self.socket(index)?.is_stream();
+        self.heritage_changes(cx, index);
         let old = core::mem::replace(self.wanted(index)?, new);
-        cx.refund(payer, old.as_ref().map_or(0, Filter::memory));
+        cx.refund(payer, old.map_or(0, |of| of.memory()));
         Ok(())
     }
 
@@ -95,18 +108,8 @@ impl Net {
     #[cold]
     #[inline(never)]
     pub(crate) fn passes(&self, index: u32, arrived: &Arrived, start: usize) -> Option<usize> {
-        let Some(filter) = self.sockets.get(index).and_then(|of| of.wanted.as_ref()) else {
-            return Some(usize::MAX);
-        };
-        let whole = Payload {
-            start: 0,
-            ..arrived.payload
-        };
-        let about = about(arrived, start);
-        match filter.run(arrived.packet.payload(whole), &about) {
-            0 => None,
-            most => Some(most as usize),
-        }
+        let wanted = self.sockets.get(index).and_then(|of| of.wanted.as_ref());
+        wanted.map_or(Some(usize::MAX), |filter| taken_by(filter, arrived, start))
     }
 
     /// SO_ATTACH_REUSEPORT_CBPF: of all sockets of this port, or of those that this one will begin.

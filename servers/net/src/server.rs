@@ -463,7 +463,7 @@ impl Net {
         if !socket.is_stream() {
             return fail(EOPNOTSUPP);
         }
-        let (family, options, limits) = (socket.family, socket.options, socket.limits);
+        let family = socket.family;
         let Some(listener) = socket.listener_mut() else {
             return fail(EINVAL);
         };
@@ -477,16 +477,26 @@ impl Net {
             let ends = stream.ends;
             new.local = Endpoint::new(Address(ends.local), ends.local_port);
             new.remote = Some(stream.remote());
+            if let Some(heritage) = &stream.heritage {
+                (new.options, new.limits) = (heritage.options, heritage.limits);
+                new.wanted = heritage.wanted.clone();
+            }
         }
-        (new.options, new.limits, new.state) = (options, limits, State::Stream(at));
+        new.state = State::Stream(at);
         (new.address_bound, new.port_bound) = (true, true);
-        let made = self.add_socket(cx, new)?;
+        let program = new.wanted.as_ref().map_or(0, |of| of.memory());
+        cx.charge(payer, program)?;
+        let made = self
+            .add_socket(cx, new)
+            .inspect_err(|_| cx.refund(payer, program))?;
         let socket = self.socket_mut(index)?;
         if let Some(listener) = socket.listener_mut() {
             listener.ready.pop_front();
         }
         if let Some(stream) = self.streams.get_mut(at) {
             (stream.socket, stream.listener) = (Some(made), None);
+            let heritage = stream.heritage.take();
+            self.drop_heritage(cx, heritage);
         }
         let flags = o::RDWR | cx.request.words[1] & o::NONBLOCK;
         let badge = handles.insert(cx, Node::Socket(made), flags, kind::INTERNET, None)?;

@@ -23,6 +23,22 @@ pub struct Listener {
     pub halves: usize,
     /// Where it stands among those that share its port.
     pub place: usize,
+    /// What connections get that come now; None: it was changed, or there was none yet.
+    pub heritage: Option<Rc<Heritage>>,
+}
+
+/// What a connection has of its listener: as that was when the connection came, not when it was accepted.
+pub struct Heritage {
+    pub options: Options,
+    pub limits: Limits,
+    pub wanted: Option<Rc<Filter>>,
+    pub payer: u32,
+}
+
+impl Heritage {
+    pub fn memory(&self) -> usize {
+        size_of::<Heritage>() + self.wanted.as_ref().map_or(0, |of| of.memory())
+    }
 }
 
 pub enum State {
@@ -70,7 +86,7 @@ pub struct Socket {
     /// What it adds to the headers of its packets.
     pub headers: Option<Rc<Headers>>,
     /// SO_ATTACH_FILTER; what it brings to a port that it will share (SO_ATTACH_REUSEPORT_CBPF).
-    pub wanted: Option<Filter>,
+    pub wanted: Option<Rc<Filter>>,
     pub chooser: Option<Rc<Filter>>,
 }
 

@@ -8,8 +8,9 @@ use crate::packet::{protocol, Header, Packet, Sum};
 use crate::ports::{Claim, Ports};
 use crate::ring::{Ring, SMALLEST};
 use crate::server::{errno_of, fail, key, Net, READABLE, WRITABLE};
-use crate::socket::State;
+use crate::socket::{Heritage, State};
 use crate::timers::Owner;
+use alloc::rc::Rc;
 use cairn_idl::errno::*;
 use cairn_idl::fs::poll;
 use cairn_idl::net::msg;
@@ -41,6 +42,8 @@ pub struct Stream {
     /// Whose it is; the listener in whose queue it waits.
     pub socket: Option<u32>,
     pub listener: Option<u32>,
+    /// What its socket will have of the listener, until it is accepted.
+    pub heritage: Option<Rc<Heritage>>,
     pub payer: u32,
     pub uid: u32,
     pub claim: Option<Claim>,
@@ -264,6 +267,7 @@ impl Net {
             receive: Ring::default(),
             socket: None,
             listener: None,
+            heritage: None,
             payer,
             uid: claim.uid,
             claim: Some(claim),
@@ -311,6 +315,7 @@ impl Net {
             return;
         };
         self.timers.remove(stream.timer);
+        self.drop_heritage(cx, stream.heritage.take());
         let text = stream.send.clear(0) + stream.receive.clear(0);
         cx.refund(stream.payer, COST + text);
     }
@@ -1130,11 +1135,11 @@ impl Net {
         cx: &mut Context,
         half: &Half,
         config: &Config,
-        payer: u32,
+        heritage: Rc<Heritage>,
     ) -> Option<u32> {
         let now = self.now(cx);
-        let socket = self.sockets.get(half.listener)?;
-        let (options, uid) = (socket.options, socket.uid);
+        let uid = self.sockets.get(half.listener)?.uid;
+        let options = &heritage.options;
         let block = half.half.connection(config, now);
         let ends = half.ends;
         let claim = Claim {
@@ -1146,12 +1151,16 @@ impl Net {
             bound: false,
             uid,
         };
-        let at = self.add_stream(cx, (block, ends), &options, claim, payer);
-        let at = at.ok()?;
+        let at = self.add_stream(cx, (block, ends), options, claim, half.payer);
+        let Ok(at) = at else {
+            self.drop_heritage(cx, Some(heritage));
+            return None;
+        };
         if let Some(stream) = self.streams.get_mut(at) {
             stream.connected = true;
             stream.told = true;
             stream.listener = Some(half.listener);
+            stream.heritage = Some(heritage);
         }
         Some(at)
     }

@@ -1043,6 +1043,46 @@ fn programs_choose_among_sockets_and_go_with_them() {
     all_gone(&mut b);
 }
 
+/// A connection has its listener's filter as that was when it came; whoever changes it again and again, and accepts nobody, pays for all of them.
+#[test]
+fn what_connections_inherit() {
+    let mut b = bench();
+    let (l, port) = listener(&mut b, Address::LOOPBACK_V4, 64);
+    // Everything is taken, by so many instructions.
+    let take = |count: usize| [6u8, 0, 0, 0, 0xff, 0xff, 0, 0].repeat(count);
+    let paid = |b: &Bench<Net>| b.fake.charged.values().copied().max().unwrap_or(0);
+    let before = paid(&b);
+    let mut clients = Vec::new();
+    for count in 1..=20 {
+        let program = take(count * 100);
+        assert_eq!(result_of(&mut b, l, &[net::FILTER], &program), 0);
+        for _ in 0..2 {
+            let c = socket(&mut b, INET, STREAM);
+            assert_eq!(connect(&mut b, c, Address::LOOPBACK_V4, port), 0);
+            clients.push(c);
+        }
+    }
+    // Some 160 KiB of programs, each of them once.
+    let pages = paid(&b) - before;
+    assert!(pages >= 40, "{pages} pages");
+    assert_eq!(result(&mut b, l, &[net::FILTER]), 0);
+    let lengths: Vec<_> = (0..20).map(|_| accept(&mut b, l)).collect();
+    let count = |b: &Bench<Net>| {
+        let sockets = b.server.sockets.iter();
+        let wanted = sockets.filter_map(|(_, socket)| socket.wanted.as_ref());
+        wanted.map(|of| of.count()).sum::<usize>()
+    };
+    assert_eq!(count(&b), 2 * (1..=10).sum::<usize>() * 100);
+    // Half of them are never accepted.
+    for badge in clients.into_iter().chain(lengths).chain([l]) {
+        b.close(badge);
+    }
+    while b.fake.background {
+        b.background();
+    }
+    all_gone(&mut b);
+}
+
 #[test]
 fn text_for_who_reads_and_writes_no_more_resets_the_connection() {
     let mut b = bench();

@@ -20,6 +20,7 @@ use crate::server::{fail, key, Net, Sent, READABLE};
 use crate::timers::Owner;
 use crate::tunnel::device::protocol_of;
 use alloc::boxed::Box;
+use alloc::rc::Rc;
 use alloc::vec::Vec;
 use cairn_idl::capability::NET_RAW;
 use cairn_idl::errno::*;
@@ -142,7 +143,7 @@ pub struct Capture {
     cooked: bool,
     /// Where it stands among those that take something.
     place: Option<usize>,
-    pub(crate) filter: Option<Filter>,
+    pub(crate) filter: Option<Rc<Filter>>,
     ring: Option<Ring>,
     /// When the ring is looked at, and how long that was put off last (µs; 0: it is not to be looked at).
     timer: Option<u32>,
@@ -226,7 +227,7 @@ impl Net {
         for number in core::mem::take(&mut capture.promiscuous) {
             self.count_promiscuous(number, false);
         }
-        let kept = capture.filter.as_ref().map_or(0, Filter::memory)
+        let kept = capture.filter.as_ref().map_or(0, |of| of.memory())
             + capture.ring.as_ref().map_or(0, Ring::bytes);
         cx.refund(payer, kept);
     }
