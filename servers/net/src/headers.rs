@@ -13,11 +13,12 @@ use cairn_ethernet::extensions::{self, DESTINATION, HOP_BY_HOP};
 use cairn_ethernet::options::{self, Here, Wrong};
 use cairn_idl::capability;
 use cairn_idl::errno::*;
-use cairn_idl::net::{INET, INET6};
+use cairn_idl::net::{with, INET, INET6};
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::{Context, Failure};
 
 /// Levels of options and control messages.
+const SOCKET: u32 = 1;
 const IP: u32 = 0;
 const UDP: u32 = 17;
 const IPV6: u32 = 41;
@@ -26,6 +27,19 @@ const OPTIONS: u32 = 4;
 const RECEIVE_OPTIONS: u32 = 6;
 const RETURN_OPTIONS: u32 = 7;
 const UDP_SEGMENT: u32 = 103;
+/// SO_MARK; what SO_TIMESTAMPING may say of one send: stamps of it by device, software, scheduler and by its acknowledgement.
+const MARK: u32 = 36;
+const STAMPS_OF_SENDS: i32 = 1 | 2 | 256 | 512;
+/// IP_PROTOCOL
+const PROTOCOL: u32 = 52;
+/// IPV6_PKTINFO, IPV6_HOPLIMIT and those of RFC 2292; IPV6_FLOWINFO, IPV6_DONTFRAG, IPV6_TCLASS.
+const PACKET_INFO: u32 = 50;
+const OLD_PACKET_INFO: u32 = 2;
+const HOP_LIMIT: u32 = 52;
+const OLD_HOP_LIMIT: u32 = 8;
+const FLOW: u32 = 11;
+const DO_NOT_CUT: u32 = 62;
+const CLASS: u32 = 67;
 /// IPV6_RECVHOPOPTS, IPV6_RECVRTHDR, IPV6_RECVDSTOPTS; IPV6_HOPOPTS, IPV6_RTHDRDSTOPTS, IPV6_RTHDR, IPV6_DSTOPTS.
 const RECEIVE_HOP: u32 = 53;
 const HOP: u32 = 54;
@@ -76,6 +90,16 @@ impl Headers {
             (IPV6, END) => Some(&mut self.end),
             _ => None,
         }
+    }
+}
+
+/// `struct in6_pktinfo`: an address of this machine, and an interface.
+fn packet_info(data: &[u8]) -> Answer<(Address, u32)> {
+    match (data.first_chunk(), data.get(16..20)) {
+        (Some(address), Some(&[a, b, c, d])) => {
+            Ok((Address(*address), u32::from_ne_bytes([a, b, c, d])))
+        }
+        _ => fail(EINVAL),
     }
 }
 
@@ -284,9 +308,61 @@ impl Net {
         Ok(())
     }
 
+    /// What the control messages of a send say: in words of the message, and in front of its data.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn take_control(
+        &mut self,
+        cx: &mut Context,
+        index: u32,
+        sent: &mut Sent,
+    ) -> Answer<()> {
+        self.forget_words(index, sent)?;
+        if cx.request.words[1] & with::HEADERS != 0 {
+            let length = (cx.request.words[7] >> 48) as usize * 8;
+            self.take_notes(cx, index, sent, length)?;
+        }
+        self.check_source(sent)
+    }
+
+    /// Words that mean nothing where it goes, which are those of the other family.
+    fn forget_words(&self, index: u32, sent: &mut Sent) -> Answer<()> {
+        let socket = self.socket(index)?;
+        let to = sent.to.or(socket.remote);
+        let v4 = socket.is_v4() || to.is_some_and(|to| to.address.is_v4());
+        if socket.is_stream() || !v4 {
+            (sent.ttl, sent.tos) = (None, None);
+        }
+        if let Some(from) = sent.from {
+            if v4 && !from.is_v4() && !socket.is_v4() {
+                return fail(EINVAL);
+            }
+            if socket.is_stream() || v4 != from.is_v4() {
+                (sent.from, sent.interface) = (None, 0);
+            }
+        }
+        Ok(())
+    }
+
+    /// Is it the machine's own address, and an interface that is there?
+    fn check_source(&self, sent: &Sent) -> Answer<()> {
+        let Some(from) = sent.from else {
+            return Ok(());
+        };
+        let strange = !from.is_any() && !self.interfaces.is_own(&from);
+        let several = from.is_multicast() || self.interfaces.is_broadcast(&from);
+        let unknown = sent.interface != 0 && self.interfaces.get(sent.interface).is_none();
+        match (from.is_v4(), strange, unknown) {
+            (true, true, _) => fail(if several { EINVAL } else { ENETUNREACH }),
+            (_, _, true) => fail(ENODEV),
+            (false, true, _) => fail(EINVAL),
+            _ => Ok(()),
+        }
+    }
+
     /// Control messages of a send, which lie in front of its data.
     #[cold]
-    pub(crate) fn take_notes(
+    fn take_notes(
         &mut self,
         cx: &mut Context,
         index: u32,
@@ -294,10 +370,15 @@ impl Net {
         length: usize,
     ) -> Answer<()> {
         let socket = self.socket(index)?;
-        let packets = matches!(socket.family, INET | INET6) && !socket.is_stream();
-        if length > cx.request.out_len || !packets {
+        if length > cx.request.out_len || !matches!(socket.family, INET | INET6) {
             return fail(EINVAL);
         }
+        // Of a stream only those of sockets in general mean something; of others those of the family that the packet will have.
+        let stream = socket.is_stream();
+        let to = sent.to.or(socket.remote);
+        let own = socket.is_v4();
+        let is_udp = socket.protocol == protocol::UDP && !socket.is_raw();
+        let v4 = own || to.is_some_and(|to| to.address.is_v4());
         let mut bytes = alloc::vec![0; length];
         cx.fetch(0, &mut bytes)?;
         let mut headers = Headers::default();
@@ -309,8 +390,61 @@ impl Net {
             let (size, level, number) = (word(0) as usize, word(4), word(8));
             let data = behind.get(..size).ok_or(Failure::Errno(EINVAL))?;
             rest = behind.get(size.next_multiple_of(8)..).unwrap_or(&[]);
-            let is_udp = socket.protocol == protocol::UDP && !socket.is_raw();
+            let value = match data {
+                [a, b, c, d] => Some(i32::from_ne_bytes([*a, *b, *c, *d])),
+                _ => None,
+            };
             match (level, number, data) {
+                (SOCKET, MARK, _) => {
+                    if !self.has_capability(cx, capability::NET_RAW)
+                        && !self.has_capability(cx, capability::NET_ADMIN)
+                    {
+                        return fail(EPERM);
+                    }
+                    value.ok_or(Failure::Errno(EINVAL))?;
+                }
+                (SOCKET, ..) => match value {
+                    Some(flags) if flags & !STAMPS_OF_SENDS == 0 => {}
+                    _ => return fail(EINVAL),
+                },
+                _ if stream => {}
+                (IP, ..) if !v4 => {}
+                (IPV6, ..) if own => {}
+                (IPV6, PACKET_INFO, data) if v4 => {
+                    let (address, interface) = packet_info(data)?;
+                    if !address.is_v4() {
+                        return fail(EINVAL);
+                    }
+                    (sent.from, sent.interface) = (Some(address), interface);
+                }
+                (IPV6, ..) if v4 => {}
+                (IPV6, PACKET_INFO | OLD_PACKET_INFO, data) => {
+                    let (address, interface) = packet_info(data)?;
+                    if address.is_v4() {
+                        let unknown = self.interfaces.get(interface).is_none();
+                        return fail(if interface != 0 && unknown {
+                            ENODEV
+                        } else {
+                            EINVAL
+                        });
+                    }
+                    (sent.from, sent.interface) = (Some(address), interface);
+                }
+                (IPV6, HOP_LIMIT | OLD_HOP_LIMIT | CLASS, _) => {
+                    let given = match value {
+                        Some(-1) => None,
+                        Some(value @ 0..=255) => Some(value as u8),
+                        _ => return fail(EINVAL),
+                    };
+                    match number {
+                        CLASS => sent.tos = given,
+                        _ => sent.ttl = given,
+                    }
+                }
+                // Labels of flows are not sent, and nothing is cut that this would keep whole.
+                (IPV6, FLOW, data) if data.len() >= 4 => {}
+                (IPV6, DO_NOT_CUT, _) if matches!(value, Some(0 | 1)) => {}
+                (IP, PROTOCOL, _) if matches!(value, Some(1..=255)) => {}
                 (UDP, UDP_SEGMENT, [a, b]) if is_udp => {
                     sent.segment = u16::from_ne_bytes([*a, *b]);
                 }

@@ -642,7 +642,7 @@ impl Net {
     ) -> Answer<usize> {
         match self.socket(index)?.is_stream() {
             // An address is not looked at, as on Linux.
-            true => self.send_stream(cx, index, length, flags),
+            true => self.send_stream(cx, index, (sent.skipped as usize, length), flags),
             false if self.socket(index)?.family == NETLINK && flags & msg::OOB == 0 => {
                 self.send_netlink(cx, index, length, sent)
             }
@@ -1367,9 +1367,8 @@ impl Server for Net {
             net::SEND => {
                 let flags = cx.request.words[1];
                 let mut sent = self.sent(cx, index)?;
-                if flags & with::HEADERS != 0 {
-                    let length = (cx.request.words[7] >> 48) as usize * 8;
-                    self.take_notes(cx, index, &mut sent, length)?;
+                if flags & (with::SOURCE | with::TTL | with::TOS | with::HEADERS) != 0 {
+                    self.take_control(cx, index, &mut sent)?;
                 }
                 let family = cx.request.words[4] >> 16 & 0xffff;
                 let own = self.socket(index)?.family;

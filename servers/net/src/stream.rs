@@ -875,7 +875,7 @@ impl Net {
         &mut self,
         cx: &mut Context,
         index: u32,
-        length: usize,
+        (skipped, length): (usize, usize),
         flags: u64,
     ) -> Answer<usize> {
         let socket = self.socket_mut(index)?;
@@ -917,7 +917,8 @@ impl Net {
             if !stream.send.reserve(cx, stream.payer, used as usize + some) {
                 return done_or(cx, ENOBUFS);
             }
-            let mut fetched = stream.send.fetch(cx, used as usize, done, some);
+            let from = skipped + done;
+            let mut fetched = stream.send.fetch(cx, used as usize, from, some);
             if let (Err(_), true) = (&fetched, done != 0) {
                 fetched = Ok(());
                 cx.progress_is_result = true;

@@ -355,14 +355,21 @@ const ORIGIN_ZEROCOPY: u8 = 5;
 const IPV6_PKTINFO: i32 = 50;
 const IPV6_HOPLIMIT: i32 = 52;
 const IPV6_TCLASS: i32 = 67;
-const IP_RETOPTS: i32 = 7;
 /// IPV6_HOPOPTS, IPV6_RTHDRDSTOPTS, IPV6_RTHDR, IPV6_DSTOPTS.
 const IPV6_HOPOPTS: i32 = 54;
 const IPV6_RTHDRDSTOPTS: i32 = 55;
 const IPV6_RTHDR: i32 = 57;
 const IPV6_DSTOPTS: i32 = 59;
+const SO_MARK: i32 = 36;
+const SO_TIMESTAMPING: i32 = 37;
+const SO_TIMESTAMPING_NEW: i32 = 65;
 const UDP: i32 = 17;
 const HEAD: usize = 16;
+
+/// Is this address of IPv6 one of IPv4?
+fn is_mapped(address: &[u8]) -> bool {
+    address.starts_with(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff])
+}
 
 impl Control {
     pub fn parse(mut bytes: &[u8]) -> Result<Control> {
@@ -378,38 +385,25 @@ impl Control {
             };
             let (level, number) = (int(8).unwrap_or(0), int(12).unwrap_or(0));
             let data = &bytes[HEAD..length];
-            let byte = |least: i32| match data {
-                [byte] => Ok(*byte),
-                _ => match int(HEAD).filter(|_| data.len() >= 4) {
-                    Some(value) if (least..=255).contains(&value) => Ok(value as u8),
-                    _ => Err(EINVAL),
-                },
-            };
-            match (level, number) {
-                (IP, IP_PKTINFO) if data.len() >= 12 => {
+            let value = int(HEAD).filter(|_| data.len() == 4);
+            match (level, number, value, data) {
+                // What is plain goes in words; whether it means anything, and all else, the server says, who knows where it goes.
+                (IP, IP_PKTINFO, ..) if data.len() == 12 => {
                     control.interface = int(HEAD).unwrap_or(0) as u32;
                     control.from = Some(mapped(&data[4..8]));
                 }
-                (IPV6, IPV6_PKTINFO) if data.len() >= 20 => {
+                (IPV6, IPV6_PKTINFO, ..) if data.len() >= 20 && !is_mapped(data) => {
                     control.from = Some([word(data), word(&data[8..])]);
                     control.interface = int(HEAD + 16).unwrap_or(0) as u32;
                 }
-                (IP, IP_TTL) => control.ttl = Some(byte(1)?),
-                (IP, IP_TOS) => control.tos = Some(byte(0)?),
-                (IPV6, IPV6_HOPLIMIT) => match int(HEAD) {
-                    Some(-1) => {}
-                    _ => control.ttl = Some(byte(0)?),
-                },
-                (IPV6, IPV6_TCLASS) => match int(HEAD) {
-                    Some(-1) => {}
-                    _ => control.tos = Some(byte(0)?),
-                },
-                (IP, IP_RETOPTS)
-                | (IPV6, IPV6_HOPOPTS | IPV6_RTHDRDSTOPTS | IPV6_RTHDR | IPV6_DSTOPTS)
-                | (UDP, _) => control.note(level, number, data),
+                (IP, IP_TTL, Some(value @ 1..=255), _) => control.ttl = Some(value as u8),
+                (IP, IP_TOS, Some(value @ 0..=255), _) => control.tos = Some(value as u8),
+                (IP, IP_TOS, _, [value]) => control.tos = Some(*value),
+                (SOL_SOCKET, SO_MARK | SO_TIMESTAMPING | SO_TIMESTAMPING_NEW, ..)
+                | (IP | IPV6 | UDP, ..) => control.note(level, number, data),
                 // Descriptors and credentials mean nothing here.
-                (SOL_SOCKET, 1 | 2) => {}
-                (SOL_SOCKET | IP | IPV6, _) => return Err(EINVAL),
+                (SOL_SOCKET, 1 | 2, ..) => {}
+                (SOL_SOCKET, ..) => return Err(EINVAL),
                 _ => {}
             }
             bytes = &bytes[length.next_multiple_of(8).min(bytes.len())..];
@@ -935,13 +929,24 @@ mod tests {
         assert_eq!(control.from, Some([0, 0x0200_007f_ffff_0000]));
         assert_eq!(control.interface, 1);
         for bad in [
-            message(IP, IP_TTL, &0i32.to_ne_bytes()),
-            message(IP, IP_TTL, &[]),
-            message(IP, 99, &[0; 4]),
             message(SOL_SOCKET, 77, &[0; 4]),
+            message(SOL_SOCKET, 12, &[0; 4]),
         ] {
             assert_eq!(Control::parse(&bad), Err(EINVAL));
         }
+        // The server's to judge.
+        for other in [
+            message(IP, IP_TTL, &0i32.to_ne_bytes()),
+            message(IP, IP_TTL, &[]),
+            message(IP, 99, &[0; 4]),
+            message(IPV6, 52, &[0; 4]),
+            message(SOL_SOCKET, SO_MARK, &[0; 4]),
+        ] {
+            let control = Control::parse(&other).unwrap();
+            assert!(control.ttl.is_none() && control.notes.len() >= 16);
+        }
+        let unknown = Control::parse(&message(99, 1, &[0; 4])).unwrap();
+        assert_eq!(unknown, Control::default());
         for length in [0u64, 15, 1000, u64::MAX] {
             let mut bytes = info.clone();
             bytes[..8].copy_from_slice(&length.to_ne_bytes());
