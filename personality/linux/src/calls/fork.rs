@@ -45,10 +45,12 @@ pub mod flag {
     pub const SIGNAL: u64 = 0x7f;
     pub const CLEAR_SIGHAND: u64 = 1 << 32;
     pub const INTO_CGROUP: u64 = 1 << 33;
-    /// Of clone3 (CLONE_NEWTIME among the low ones).
+    /// Of clone3.
     pub const KNOWN: u64 = 0x3_ffff_ffff;
-    /// Other name spaces are not there.
-    pub const UNSUPPORTED: u64 = 0x7c02_0000 & !NEW_SPACES;
+    /// All name spaces of Linux. That of time (CLONE_NEWTIME) is clone3's only: in clone its bit is one of the signal's.
+    pub const SPACES: u64 = 0x7e02_0080;
+    /// Those that are not there.
+    pub const UNSUPPORTED: u64 = SPACES & !NEW_SPACES;
 }
 
 struct Wish {
@@ -593,4 +595,22 @@ pub fn set_tid_address(f: &mut Frame) -> Result<u64> {
     let area = area();
     area.clear_tid.set(f.arg(0));
     Ok(area.tid() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_space_is_made_or_refused() {
+        const CGROUP: u64 = 0x200_0000;
+        const UTS_TO_NETWORK: u64 = 0x7c00_0000;
+        const TIME: u64 = 0x80;
+        for kind in [0x2_0000, CGROUP, UTS_TO_NETWORK, TIME] {
+            assert_eq!((flag::NEW_SPACES | flag::UNSUPPORTED) & kind, kind);
+        }
+        assert_eq!(flag::NEW_SPACES & flag::UNSUPPORTED, 0);
+        // In clone it belongs to the signal.
+        assert_eq!(TIME & !0xff, 0);
+    }
 }
