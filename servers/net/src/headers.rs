@@ -6,7 +6,7 @@
 
 use crate::address::Address;
 use crate::packet::{protocol, Header, Packet, IPV4};
-use crate::server::{fail, Net, Sent};
+use crate::server::{fail, fetched, Net, Sent};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 use cairn_ethernet::extensions::{self, DESTINATION, HOP_BY_HOP};
@@ -379,8 +379,7 @@ impl Net {
         let own = socket.is_v4();
         let is_udp = socket.protocol == protocol::UDP && !socket.is_raw();
         let v4 = own || to.is_some_and(|to| to.address.is_v4());
-        let mut bytes = alloc::vec![0; length];
-        cx.fetch(0, &mut bytes)?;
+        let bytes = fetched(cx, length, ENOBUFS)?;
         let mut headers = Headers::default();
         let mut rest = &bytes[..];
         while let Some((head, behind)) = rest.split_first_chunk::<HEAD>() {
