@@ -46,11 +46,11 @@ pub const LINUX_PIE_BASE: u64 = 0x5555_5555_4000;
 /// From here to [`USER_TOP`] belongs to the personality: `syscall` from below is turned round into it.
 pub const PERSONALITY: u64 = 0x7fff_8000_0000;
 /// What is the same in all Linux processes lies from there up to [`COMMON_END`], what one page table covers: the image's code and constants, which end below this, and the pages that follow.
-pub const PERSONALITY_IMAGE_END: u64 = 0x7fff_800f_e000;
+pub const PERSONALITY_IMAGE_END: u64 = 0x7fff_801f_e000;
 /// The system page ([`crate::state::SystemPage`]), read-only in every domain.
-pub const SYSTEM_PAGE: u64 = 0x7fff_800f_e000;
+pub const SYSTEM_PAGE: u64 = 0x7fff_801f_e000;
 /// The prefix table published by `proc` (read-only in Linux processes), [`PREFIX_PAGES`] pages.
-pub const PREFIX_TABLE: u64 = 0x7fff_800f_f000;
+pub const PREFIX_TABLE: u64 = 0x7fff_801f_f000;
 pub const PREFIX_PAGES: u64 = 1;
 pub const COMMON_END: u64 = 0x7fff_8020_0000;
 /// The image's own data, of which each process has a copy.

@@ -20,13 +20,19 @@ impl<T> Default for Nearest<T> {
 }
 
 impl<T> Nearest<T> {
-    /// Something lies there now, and hides what had this name and what lay below it.
-    pub fn put(&mut self, name: Vec<u8>, thing: T) {
+    /// Something lies there now, and hides what had this name and what lay below it. Whether there was anything.
+    pub fn put(&mut self, name: Vec<u8>, thing: T) -> bool {
         let hidden: Vec<Vec<u8>> = self.below(&name).map(|(name, _)| name.to_vec()).collect();
-        for name in hidden {
-            self.0.remove(&name);
+        for name in &hidden {
+            self.0.remove(name);
         }
-        self.0.insert(name, thing);
+        let before = self.0.insert(name, thing);
+        before.is_some() || !hidden.is_empty()
+    }
+
+    /// Nothing lies there any more.
+    pub fn remove(&mut self, name: &[u8]) {
+        self.0.remove(name);
     }
 
     /// What lies below this place, not there itself; in order of the names.
@@ -92,7 +98,8 @@ mod tests {
         let below: Vec<usize> = all.below(b"/new").map(|(_, at)| *at).collect();
         assert_eq!(below, [3]);
         // What lies there later hides what was there, and nothing beside it.
-        all.put(b"/new".to_vec(), 9);
+        assert!(all.put(b"/new".to_vec(), 9) && !all.put(b"/new-".to_vec(), 5));
+        all.remove(b"/new-");
         assert_eq!(find(&all, "/new/usr/bin"), Some(9));
         assert_eq!(find(&all, "/new-er"), Some(4));
         all.put(Vec::new(), 10);

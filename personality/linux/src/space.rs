@@ -11,10 +11,13 @@ use crate::machine::request::Request;
 use crate::nearest::{below, Nearest};
 use crate::path::{make_room, path_of, PLACE, REDIRECT};
 use crate::process::Root;
+use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use cairn_abi::layout::linux_slot;
-use cairn_idl::fs::{self, Prefix, PrefixTable, PATH_MAX, PREFIX_SERIAL_SHIFT, SPACE_MOUNTS_MOST};
+use cairn_idl::fs::{
+    self, Prefix, PrefixTable, PATH_MAX, PREFIX_SERIAL_SHIFT, SPACE_MOUNTS_MOST, SPACE_MOUNT_STAYS,
+};
 use cairn_idl::{mounts, proc};
 use core::sync::atomic::Ordering;
 
@@ -22,6 +25,8 @@ use core::sync::atomic::Ordering;
 const TABLE_MOST: usize = size_of::<PrefixTable>() + SPACE_MOUNTS_MOST * size_of::<Prefix>();
 /// Mounts for which there is room when the table is read first, or again.
 const MORE: usize = 40;
+/// How much is said of a table that the process has: what has changed in it.
+const CHANGES: usize = 64;
 /// Bits of `Prefix::used` that are flags of mounts.
 const FLAGS: u32 = (1 << PREFIX_SERIAL_SHIFT) - 2;
 
@@ -85,11 +90,34 @@ impl Mount {
     }
 }
 
+/// What has changed in a table.
+enum Change {
+    Gone(u32),
+    Flags(u32, u64),
+    /// It is the last one of the table, whether it was there before or not.
+    Last(Mount),
+}
+
+fn changes(bytes: &[u8]) -> Vec<Change> {
+    let entries = bytes.chunks_exact(size_of::<Prefix>());
+    entries
+        .filter_map(|entry| entry.try_into().map(Prefix::from_bytes).ok())
+        .map(|entry| match entry.used >> PREFIX_SERIAL_SHIFT {
+            number if entry.used & 1 == 0 => Change::Gone(number),
+            number if entry.len == SPACE_MOUNT_STAYS => {
+                Change::Flags(number, u64::from(entry.used & FLAGS))
+            }
+            number => Change::Last(Mount::of(number, &entry)),
+        })
+        .collect()
+}
+
 #[derive(Debug, Default)]
 pub struct Space {
     pub id: u64,
-    /// What was published when the table was read.
+    /// What was published when the table was read, and how often it had changed then.
     version: u64,
+    count: u64,
     pub root: u32,
     mounts: Mounts,
     /// The process's root is the name space's.
@@ -101,11 +129,12 @@ pub struct Space {
 /// The table, in its order: a later mount hides what had its name before, and what lay below that.
 #[derive(Debug, Default)]
 struct Mounts {
-    all: Vec<Mount>,
+    /// With gaps, where some stood that are gone.
+    all: Vec<Option<Mount>>,
     /// How each is tied to others.
     ties: Vec<Ties>,
-    /// Where each stands, in order of their numbers.
-    by_number: Vec<(u32, u32)>,
+    /// Where each stands.
+    by_number: BTreeMap<u32, u32>,
     /// Where those stand that are seen.
     seen: Nearest<u32>,
     /// How many have a file.
@@ -120,81 +149,146 @@ struct Ties {
     on_root: Option<u32>,
     /// How many lie in it.
     inside: u32,
+    /// It hid something when it came.
+    hides: bool,
 }
 
 impl Mounts {
-    fn of(all: Vec<Mount>) -> Mounts {
-        let mut seen: Nearest<u32> = Nearest::default();
-        let mut ties = alloc::vec![Ties::default(); all.len()];
-        for (at, mount) in (0..).zip(&all) {
-            if let Some((length, above)) = seen.find(&mount.name) {
-                ties[at as usize].above = Some(*above);
-                let above = &mut ties[*above as usize];
-                above.inside += 1;
-                if length == mount.name.len() {
-                    above.on_root = Some(at);
-                }
-            }
-            seen.put(mount.name.clone(), at);
-        }
-        let numbers = all.iter().map(|mount| mount.number);
-        let mut by_number: Vec<(u32, u32)> = numbers.zip(0..).collect();
-        by_number.sort_unstable();
-        let held = all.iter().filter(|mount| mount.file.is_some()).count();
-        Mounts {
-            all,
-            ties,
-            by_number,
-            seen,
-            held: held as u32,
-        }
+    fn of(all: impl Iterator<Item = Mount>) -> Mounts {
+        let mut mounts = Mounts::default();
+        all.for_each(|mount| mounts.put(mount));
+        mounts
     }
 
-    fn numbered(&self, number: u32) -> Option<usize> {
-        let at = self.by_number.binary_search_by_key(&number, |its| its.0);
-        at.ok().map(|at| self.by_number[at].1 as usize)
+    fn iter(&self) -> impl Iterator<Item = &Mount> {
+        self.all.iter().flatten()
+    }
+
+    fn get(&self, at: u32) -> Option<&Mount> {
+        self.all.get(at as usize)?.as_ref()
+    }
+
+    fn numbered(&self, number: u32) -> Option<u32> {
+        self.by_number.get(&number).copied()
+    }
+
+    /// As the last one.
+    fn put(&mut self, mount: Mount) {
+        let at = self.all.len() as u32;
+        let mut ties = Ties::default();
+        if let Some((length, above)) = self.seen.find(&mount.name) {
+            ties.above = Some(*above);
+            let above = &mut self.ties[*above as usize];
+            above.inside += 1;
+            if length == mount.name.len() {
+                above.on_root = Some(at);
+            }
+        }
+        ties.hides = self.seen.put(mount.name.clone(), at);
+        self.held += u32::from(mount.file.is_some());
+        self.by_number.insert(mount.number, at);
+        self.ties.push(ties);
+        self.all.push(Some(mount));
+    }
+
+    /// This one is gone, and whether it hid anything. (Those that lie in it go as well, or come anew.)
+    fn take(&mut self, number: u32) -> Option<(Mount, bool)> {
+        let at = self.by_number.remove(&number)?;
+        let mount = self.all[at as usize].take()?;
+        let ties = self.ties[at as usize];
+        if self.seen.at(&mount.name) == Some(&at) {
+            self.seen.remove(&mount.name);
+        }
+        if let Some(above) = ties.above {
+            self.ties[above as usize].inside -= 1;
+        }
+        self.held -= u32::from(mount.file.is_some());
+        Some((mount, ties.hides))
+    }
+
+    /// What is gone then.
+    fn change(&mut self, changes: Vec<Change>) -> Vec<Mount> {
+        // First all that change are taken out: each was told as it is now, and what it lies in may stand behind it.
+        let mut taken = BTreeMap::new();
+        let mut uncovered = false;
+        for change in &changes {
+            match change {
+                Change::Flags(number, flags) => {
+                    let at = self.numbered(*number);
+                    let mount = at.and_then(|at| self.all[at as usize].as_mut());
+                    if let Some(mount) = mount {
+                        mount.flags = *flags;
+                    }
+                }
+                Change::Gone(number) | Change::Last(Mount { number, .. }) => {
+                    if let Some((mount, hid)) = self.take(*number) {
+                        uncovered |= hid;
+                        taken.insert(*number, mount);
+                    }
+                }
+            }
+        }
+        // Of several changes of one the last says where it stands.
+        let mut last = BTreeMap::new();
+        for (at, change) in changes.iter().enumerate() {
+            if let Change::Last(mount) = change {
+                last.insert(mount.number, at);
+            }
+        }
+        for (at, change) in changes.into_iter().enumerate() {
+            if let Change::Last(mut mount) = change {
+                if last.get(&mount.number) == Some(&at) {
+                    let old = taken.remove(&mount.number);
+                    mount.file = old.and_then(|old| old.file);
+                    self.put(mount);
+                }
+            }
+        }
+        // What was hidden is seen again; or there are many gaps.
+        if uncovered || self.all.len() > 2 * self.by_number.len() + CHANGES {
+            let all = core::mem::take(&mut self.all);
+            *self = Mounts::of(all.into_iter().flatten());
+        }
+        taken.into_values().collect()
     }
 }
 
 impl Space {
     /// A copy for a process that shares this memory.
     pub fn separate(&self) -> Space {
-        let mounts = self.mounts.all.iter().map(|mount| Mount {
+        let mounts = self.mounts.iter().map(|mount| Mount {
             file: mount.file.as_ref().map(descriptors::separate),
             ..mount.clone()
         });
         Space {
-            mounts: Mounts::of(mounts.collect()),
+            mounts: Mounts::of(mounts),
             ..*self
         }
     }
 
     pub fn numbered(&self, number: u32) -> Option<&Mount> {
-        let at = self.mounts.numbered(number)?;
-        self.mounts.all.get(at)
+        self.mounts.get(self.mounts.numbered(number)?)
     }
 
     /// The mount that a name leads into.
     pub fn find(&self, name: &[u8]) -> Option<&Mount> {
         let (_, at) = self.mounts.seen.find(name)?;
-        self.mounts.all.get(*at as usize)
+        self.mounts.get(*at)
     }
 
     /// What is seen at exactly this place.
     pub fn at(&self, place: &[u8]) -> Option<&Mount> {
-        let at = self.mounts.seen.at(place)?;
-        self.mounts.all.get(*at as usize)
+        self.mounts.get(*self.mounts.seen.at(place)?)
     }
 
     fn ties(&self, number: u32) -> Ties {
         let at = self.mounts.numbered(number);
-        at.map_or(Ties::default(), |at| self.mounts.ties[at])
+        at.map_or(Ties::default(), |at| self.mounts.ties[at as usize])
     }
 
     /// The mount that a mount's place is in.
     pub fn above(&self, number: u32) -> Option<&Mount> {
-        let at = self.ties(number).above?;
-        self.mounts.all.get(at as usize)
+        self.mounts.get(self.ties(number).above?)
     }
 
     /// Something is mounted in it.
@@ -205,10 +299,10 @@ impl Space {
     /// The mount that lies on this one's root, or on that one's and so on; itself, if there is none.
     pub fn topmost(&self, number: u32) -> Option<&Mount> {
         let mut at = self.mounts.numbered(number)?;
-        while let Some(next) = self.mounts.ties[at].on_root {
-            at = next as usize;
+        while let Some(next) = self.mounts.ties[at as usize].on_root {
+            at = next;
         }
-        self.mounts.all.get(at)
+        self.mounts.get(at)
     }
 
     /// Nothing hides it, but what lies on its root.
@@ -221,23 +315,25 @@ impl Space {
     /// What is seen below a place, in order of the names.
     pub fn below(&self, place: &[u8]) -> impl Iterator<Item = &Mount> {
         let below = self.mounts.seen.below(place);
-        below.filter_map(|(_, at)| self.mounts.all.get(*at as usize))
+        below.filter_map(|(_, at)| self.mounts.get(*at))
     }
 
     /// All that are seen, the oldest first.
     pub fn seen(&self) -> impl Iterator<Item = &Mount> {
         let all = (0..).zip(&self.mounts.all);
-        let seen = all.filter(|(at, mount)| self.mounts.seen.at(&mount.name) == Some(at));
-        seen.map(|(_, mount)| mount)
+        all.filter_map(|(at, mount)| {
+            let mount = mount.as_ref()?;
+            (self.mounts.seen.at(&mount.name) == Some(&at)).then_some(mount)
+        })
     }
 
     pub fn files(&self) -> impl Iterator<Item = &Arc<OpenFile>> {
-        let all = self.mounts.all.iter();
+        let all = self.mounts.iter();
         all.filter_map(|mount| mount.file.as_ref())
     }
 
     pub fn files_mut(&mut self) -> impl Iterator<Item = &mut Arc<OpenFile>> {
-        let all = self.mounts.all.iter_mut();
+        let all = self.mounts.all.iter_mut().flatten();
         all.filter_map(|mount| mount.file.as_mut())
     }
 
@@ -249,13 +345,14 @@ impl Space {
     /// It has none of these files any more; they are asked for anew.
     pub fn take_files(&mut self) -> Vec<Arc<OpenFile>> {
         self.mounts.held = 0;
-        let all = self.mounts.all.iter_mut();
+        let all = self.mounts.all.iter_mut().flatten();
         all.filter_map(|mount| mount.file.take()).collect()
     }
 
     fn keep(&mut self, number: u32, file: &Arc<OpenFile>) -> Option<Arc<OpenFile>> {
         let at = self.mounts.numbered(number)?;
-        let old = self.mounts.all[at].file.replace(file.clone());
+        let mount = self.mounts.all[at as usize].as_mut()?;
+        let old = mount.file.replace(file.clone());
         self.mounts.held += u32::from(old.is_none());
         old
     }
@@ -293,52 +390,76 @@ pub fn is_private() -> bool {
     true
 }
 
-/// Read the table again.
+/// Read the table again, or what has changed in it.
 #[inline(never)]
 fn reload() -> Result<()> {
     let process = process();
-    let id = process.state().space.as_ref().map_or(0, |space| space.id);
-    let version = published::space_version(id);
-    let mut told = [0; 8];
-    let bytes = receive_table(&mut told)?;
-    let [_, id, root, ..] = told;
-    let mut mounts = entries(bytes.get(size_of::<PrefixTable>()..).unwrap_or(&[]));
-    let mut state = process.state();
-    let Some(space) = &mut state.space else {
-        return Ok(());
-    };
-    for mount in &mut mounts {
-        let old = space.mounts.numbered(mount.number);
-        mount.file = old.and_then(|at| space.mounts.all[at].file.take());
-    }
-    let turned = space.at_root && space.root != root as u32 && space.id == id;
-    let old = core::mem::replace(&mut space.mounts, Mounts::of(mounts));
-    (space.id, space.root, space.version) = (id, root as u32, version);
-    let at_root = space.at_root;
-    drop(state);
-    drop(old);
-    match (turned, at_root) {
-        (true, _) => take_root(),
-        (false, true) => Ok(()),
-        (false, false) => rename_root(),
+    loop {
+        let state = process.state();
+        let Some(space) = &state.space else {
+            return Ok(());
+        };
+        let (of, since) = (space.id, space.count);
+        let known = space.mounts.by_number.len();
+        drop(state);
+        let version = published::space_version(of);
+        let mut told = [0; 8];
+        let bytes = receive_table(of, since, known, &mut told)?;
+        let [_, id, root, count, is_short, ..] = told;
+        let bytes = bytes.get(size_of::<PrefixTable>()..).unwrap_or(&[]);
+        let mut state = process.state();
+        let Some(space) = &mut state.space else {
+            return Ok(());
+        };
+        let gone;
+        let mut old = Mounts::default();
+        if is_short != 0 {
+            if (space.id, space.count) != (of, since) {
+                // Another thread has read it meanwhile.
+                continue;
+            }
+            gone = space.mounts.change(changes(bytes));
+        } else {
+            gone = Vec::new();
+            let mut mounts = entries(bytes);
+            for mount in &mut mounts {
+                let at = space.mounts.numbered(mount.number);
+                let its = at.and_then(|at| space.mounts.all[at as usize].as_mut());
+                mount.file = its.and_then(|its| its.file.take());
+            }
+            old = core::mem::replace(&mut space.mounts, Mounts::of(mounts.into_iter()));
+        }
+        let turned = space.at_root && space.root != root as u32 && space.id == id;
+        (space.id, space.root) = (id, root as u32);
+        (space.version, space.count) = (version, count);
+        let at_root = space.at_root;
+        drop(state);
+        drop((old, gone));
+        return match (turned, at_root) {
+            (true, _) => take_root(),
+            (false, true) => Ok(()),
+            (false, false) => rename_root(),
+        };
     }
 }
 
-fn receive_table(told: &mut [u64; 8]) -> Result<Vec<u8>> {
-    let state = process().state();
-    let known = state.space.as_ref().map_or(0, |s| s.mounts.all.len());
-    drop(state);
-    let mut room = size_of::<PrefixTable>() + (known + MORE) * size_of::<Prefix>();
+/// What `proc` tells of the table: with `since`, room for what has changed since then is enough mostly.
+fn receive_table(of: u64, since: u64, known: usize, told: &mut [u64; 8]) -> Result<Vec<u8>> {
+    let room_for = |count: usize| size_of::<PrefixTable>() + count * size_of::<Prefix>();
+    let mut room = match since {
+        0 => room_for(known + MORE),
+        _ => room_for(CHANGES),
+    };
     let mut bytes = Vec::new();
     loop {
         bytes.clear();
         bytes.try_reserve_exact(room).map_err(|_| ENOMEM)?;
         bytes.resize(room, 0);
-        let request = Request::new(&[proc::SPACE_MOUNTS]).input(&mut bytes);
+        let request = Request::new(&[proc::SPACE_MOUNTS, of, since]).input(&mut bytes);
         match request.call(linux_slot::PROC) {
             Ok(words) => *told = words,
             Err(EFAULT) if room < TABLE_MOST => {
-                room = (2 * room).min(TABLE_MOST);
+                room = (2 * room).max(room_for(known + MORE)).min(TABLE_MOST);
                 continue;
             }
             Err(errno) => return Err(errno),
@@ -790,6 +911,8 @@ pub fn uncover(folder: u32, name: &[u8], number: u32) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::format;
+    use alloc::string::String;
 
     #[test]
     fn what_is_hidden_is_known_by_its_number_only() {
@@ -803,7 +926,7 @@ mod tests {
             file: None,
         });
         let space = Space {
-            mounts: Mounts::of(mounts.collect()),
+            mounts: Mounts::of(mounts),
             ..Space::default()
         };
         let number = |mount: Option<&Mount>| mount.map(|mount| mount.number);
@@ -827,6 +950,100 @@ mod tests {
         let all = |mounts: Vec<&Mount>| -> Vec<u32> { mounts.iter().map(|m| m.number).collect() };
         assert_eq!(all(space.below(b"").collect()), [2, 4]);
         assert_eq!(all(space.seen().collect()), [1, 4, 2]);
+    }
+
+    /// What each mount is, and how it is tied to others, in the table's order.
+    fn told(mounts: &Mounts) -> Vec<String> {
+        let number = |at: Option<u32>| at.and_then(|at| mounts.get(at)).map(|mount| mount.number);
+        let all = mounts.iter().map(|mount| {
+            let at = mounts.numbered(mount.number).unwrap();
+            let ties = mounts.ties[at as usize];
+            let above = (number(ties.above), number(ties.on_root));
+            let seen = mounts.seen.at(&mount.name) == Some(&at);
+            let name = core::str::from_utf8(&mount.name).unwrap();
+            let (number, flags) = (mount.number, mount.flags);
+            format!("{number} {name} {flags} {above:?} {} {seen}", ties.inside)
+        });
+        all.collect()
+    }
+
+    /// Mounts come, go with what lies in them, and move with it; who reads that now and then has the table that is.
+    #[test]
+    fn what_has_changed_makes_the_table_that_is() {
+        let mut seed = 3u64;
+        let mut random = |most: usize| {
+            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1);
+            (seed >> 33) as usize % most
+        };
+        let mount = |number: u32, name: &str| Mount {
+            number,
+            name: name.as_bytes().to_vec(),
+            fstype: Vec::new(),
+            flags: 0,
+            file: None,
+        };
+        let mut table = alloc::vec![mount(1, "")];
+        let mut reader = Mounts::of(table.iter().cloned());
+        let mut next = 2;
+        // Which have changed since he read, and whether they kept their places.
+        let mut changed: Vec<(u32, bool)> = Vec::new();
+        for _ in 0..5_000 {
+            let mut name = String::new();
+            (0..1 + random(3)).for_each(|_| name += ["/a", "/b", "/ab"][random(3)]);
+            // A mount with all that lie in it.
+            let now = Mounts::of(table.iter().cloned());
+            let chosen = table[random(table.len())].clone();
+            let mut tree = alloc::vec![chosen.number];
+            for (at, other) in table.iter().enumerate() {
+                let above = now.ties[at].above.and_then(|above| now.get(above));
+                if above.is_some_and(|above| tree.contains(&above.number)) {
+                    tree.push(other.number);
+                }
+            }
+            let is_in_tree = |mount: &Mount| tree.contains(&mount.number);
+            let inside = now.seen.find(name.as_bytes());
+            let loops = is_in_tree(&table[*inside.unwrap().1 as usize]);
+            match random(8) {
+                0..3 => {
+                    table.push(mount(next, &name));
+                    changed.push((next, false));
+                    next += 1;
+                }
+                3 | 4 if chosen.number != 1 => {
+                    table.retain(|mount| !is_in_tree(mount));
+                    changed.extend(tree.iter().map(|number| (*number, false)));
+                }
+                5 | 6 if chosen.number != 1 && !loops => {
+                    let mut moved: Vec<Mount> = table.extract_if(.., |m| is_in_tree(m)).collect();
+                    for mount in &mut moved {
+                        mount.name = [name.as_bytes(), &mount.name[chosen.name.len()..]].concat();
+                        changed.push((mount.number, false));
+                    }
+                    table.append(&mut moved);
+                }
+                _ => {
+                    let mut all = table.iter_mut();
+                    let its = all.find(|mount| mount.number == chosen.number).unwrap();
+                    its.flags ^= 16;
+                    changed.push((chosen.number, true));
+                }
+            }
+            if random(3) != 0 {
+                continue;
+            }
+            let told_now = core::mem::take(&mut changed).into_iter();
+            let changes = told_now.map(|(number, stays)| {
+                match table.iter().find(|mount| mount.number == number) {
+                    None => Change::Gone(number),
+                    Some(mount) if stays => Change::Flags(number, mount.flags),
+                    Some(mount) => Change::Last(mount.clone()),
+                }
+            });
+            reader.change(changes.collect());
+            let anew = Mounts::of(table.iter().cloned());
+            assert_eq!(told(&reader), told(&anew));
+            assert_eq!(reader.by_number.len(), anew.by_number.len());
+        }
     }
 
     #[test]

@@ -7,16 +7,43 @@ use crate::prefix::{encode_entry, ENTRY, FSTYPE, NAME};
 use crate::system::Errno;
 use alloc::vec::Vec;
 use cairn_idl::errno::{EINVAL, ELOOP, ENAMETOOLONG, ENOMEM, ENOSPC};
-use cairn_idl::fs::{PREFIX_SERIAL_SHIFT, SPACE_MOUNTS_MOST};
+use cairn_idl::fs::{PREFIX_SERIAL_SHIFT, SPACE_MOUNTS_MOST, SPACE_MOUNT_STAYS};
 
 const NUMBER_MOST: u32 = u32::MAX >> PREFIX_SERIAL_SHIFT;
+/// How many changes are known. Who missed more of them reads all mounts again.
+const RECENT: usize = 64;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct MountTable {
     mounts: Vec<Named>,
     /// Numbers that were given.
     made: u32,
     root: u32,
+    /// How often it has changed, and the last of these changes. Of them so many are known.
+    count: u64,
+    recent: [Change; RECENT],
+    known: u64,
+}
+
+impl Default for MountTable {
+    fn default() -> Self {
+        MountTable {
+            mounts: Vec::new(),
+            made: 0,
+            root: 0,
+            count: 0,
+            recent: [Change::default(); RECENT],
+            known: 0,
+        }
+    }
+}
+
+/// This mount came, went to another place, or is gone.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Change {
+    number: u32,
+    /// Only its flags are others.
+    stays: bool,
 }
 
 #[derive(Debug)]
@@ -97,8 +124,38 @@ impl MountTable {
     }
 
     pub fn set_flags(&mut self, number: u64, flags: u8) -> Result<(), Errno> {
-        self.find(number)?.flags = flags;
+        let mount = self.find(number)?;
+        mount.flags = flags;
+        let number = mount.number;
+        self.note(&[number], true);
         Ok(())
+    }
+
+    /// How often it has changed.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    fn note(&mut self, numbers: &[u32], stays: bool) {
+        for &number in numbers {
+            self.recent[self.count as usize % RECENT] = Change { number, stays };
+            self.count += 1;
+        }
+        self.known = (self.known + numbers.len() as u64).min(RECENT as u64);
+    }
+
+    /// Nothing is as it was.
+    fn note_all(&mut self) {
+        self.count += 1;
+        self.known = 0;
+    }
+
+    /// What has changed since it had changed so often, in order, if that is known.
+    pub fn changes(&self, since: u64) -> Option<impl ExactSizeIterator<Item = Change> + '_> {
+        let missed = self.count.checked_sub(since)?;
+        let all = 0..missed as usize;
+        let change = move |n| self.recent[(since as usize + n) % RECENT];
+        (since != 0 && missed <= self.known).then(|| all.map(change))
     }
 
     /// The mount that a name leads into; 0: none.
@@ -156,6 +213,7 @@ impl MountTable {
             fstype: kind,
             flags,
         });
+        self.note(&[number as u32], false);
         Ok(())
     }
 
@@ -178,6 +236,9 @@ impl MountTable {
             mount.name = Name::of([name, mount.rest(&old)])?;
         }
         taken[0].above = above;
+        for mount in &taken {
+            self.note(&[mount.number], false);
+        }
         self.mounts.append(&mut taken);
         Ok(())
     }
@@ -207,6 +268,7 @@ impl MountTable {
         }
         self.mounts[0].above = 0;
         let before = core::mem::replace(&mut self.root, number);
+        self.note_all();
         if old.is_empty() {
             return Ok(());
         }
@@ -230,21 +292,38 @@ impl MountTable {
         let tree = self.tree(number as u32)?;
         self.mounts
             .retain(|mount| tree.binary_search(&mount.number).is_err());
+        self.note(&tree, false);
         Ok(())
     }
 
     /// Its entries as SPACE_MOUNTS has them, into room for all of them.
     pub fn encode(&self, bytes: &mut [u8]) {
         for (mount, entry) in self.mounts.iter().zip(bytes.chunks_mut(ENTRY)) {
-            let used = 1 | u32::from(mount.flags) | mount.number << PREFIX_SERIAL_SHIFT;
-            let kind = mount.fstype.iter().position(|byte| *byte == 0);
-            let kind = &mount.fstype[..kind.unwrap_or(FSTYPE)];
-            encode_entry(entry, mount.name.text(), kind, used);
+            mount.encode(entry);
+        }
+    }
+
+    /// The same of a change.
+    pub fn encode_change(&self, change: Change, entry: &mut [u8]) {
+        let mut latest = self.mounts.iter().rev();
+        match latest.find(|mount| mount.number == change.number) {
+            Some(mount) => mount.encode(entry),
+            None => encode_entry(entry, b"", b"", change.number << PREFIX_SERIAL_SHIFT),
+        }
+        if change.stays {
+            entry[NAME..][..4].copy_from_slice(&SPACE_MOUNT_STAYS.to_le_bytes());
         }
     }
 }
 
 impl Named {
+    fn encode(&self, entry: &mut [u8]) {
+        let used = 1 | u32::from(self.flags) | self.number << PREFIX_SERIAL_SHIFT;
+        let kind = self.fstype.iter().position(|byte| *byte == 0);
+        let kind = &self.fstype[..kind.unwrap_or(FSTYPE)];
+        encode_entry(entry, self.name.text(), kind, used);
+    }
+
     /// What its name has behind that of the mount that it goes along with.
     fn rest(&self, name: &Name) -> &[u8] {
         let text = self.name.text();
@@ -347,7 +426,71 @@ mod tests {
         assert_eq!(names(&t), named([(5, ""), (6, "/usr")]));
     }
 
-    /// A reader of the entries finds out in which mount each one lies, and its server knows no better.
+    /// Somebody who has read the table, and reads what has changed.
+    #[derive(Default)]
+    struct Reader {
+        mounts: Vec<[u8; ENTRY]>,
+        count: u64,
+        /// How often he read all.
+        whole: usize,
+    }
+
+    fn number(entry: &[u8]) -> u32 {
+        let used = entry[NAME + 4..][..4].try_into().unwrap();
+        u32::from_le_bytes(used) >> PREFIX_SERIAL_SHIFT
+    }
+
+    impl Reader {
+        fn read(&mut self, t: &MountTable) {
+            let mut all = alloc::vec![0; t.len() * ENTRY];
+            t.encode(&mut all);
+            let all = all.chunks_exact(ENTRY);
+            let all: Vec<[u8; ENTRY]> = all.map(|entry| entry.try_into().unwrap()).collect();
+            match t.changes(self.count) {
+                None => {
+                    self.mounts = all.clone();
+                    self.whole += 1;
+                }
+                Some(changes) => changes.for_each(|change| self.change(t, change)),
+            }
+            self.count = t.count();
+            assert_eq!(self.mounts, all);
+        }
+
+        fn change(&mut self, t: &MountTable, change: Change) {
+            let mut entry = [0; ENTRY];
+            t.encode_change(change, &mut entry);
+            let mut mounts = self.mounts.iter();
+            let at = mounts.position(|its| number(its) == number(&entry));
+            if entry[NAME + 4] & 1 == 0 {
+                at.map(|at| self.mounts.remove(at));
+            } else if entry[NAME..][..4] == SPACE_MOUNT_STAYS.to_le_bytes() {
+                let used = NAME + 4..NAME + 8;
+                self.mounts[at.unwrap()][used.clone()].copy_from_slice(&entry[used]);
+            } else {
+                at.map(|at| self.mounts.remove(at));
+                self.mounts.push(entry);
+            }
+        }
+    }
+
+    #[test]
+    fn who_missed_too_much_or_says_what_was_never_told_reads_all() {
+        let mut t = table(&["", "/a"]);
+        let count = |t: &MountTable, since| t.changes(since).map(|changes| changes.len());
+        assert_eq!((count(&t, 0), count(&t, 1)), (None, Some(1)));
+        assert_eq!((count(&t, 2), count(&t, 3)), (Some(0), None));
+        assert_eq!(count(&t, u64::MAX), None);
+        for _ in 0..RECENT {
+            t.set_flags(2, 2).unwrap();
+        }
+        assert_eq!((count(&t, 2), count(&t, 1)), (Some(RECENT), None));
+        t.turn(2, b"/old").unwrap();
+        assert_eq!(count(&t, t.count() - 1), None);
+        assert_eq!(count(&t, t.count()), Some(0));
+    }
+
+    /// A reader of the entries finds out in which mount each one lies, and its server knows no better. Who reads what has changed has the same.
     #[test]
     fn the_order_says_what_lies_in_what() {
         let mut seed = 7u64;
@@ -356,6 +499,8 @@ mod tests {
             (seed >> 33) as usize % most
         };
         let mut t = table(&[""]);
+        let mut reader = Reader::default();
+        let mut whole = 0;
         for _ in 0..20_000 {
             let parts = ["/a", "/b", "/ab"];
             let mut name = String::new();
@@ -364,9 +509,10 @@ mod tests {
                 Some(mount) => mount.number.into(),
                 None => t.number().unwrap().into(),
             };
-            let _ = match random(12) {
+            let _ = match random(13) {
                 0..8 => t.name(number, name.as_bytes(), (b"", 0)),
                 8..11 => t.forget(number),
+                11 => t.set_flags(number, random(2) as u8 * 16),
                 _ => t.turn(number, [&b""[..], name.as_bytes()][random(2)]),
             };
             let Some((first, others)) = t.mounts.split_first() else {
@@ -379,9 +525,15 @@ mod tests {
                 let mut above = before.filter(|other| below(name, other.name.text()).is_some());
                 assert_eq!(above.next().map(|other| other.number), Some(mount.above));
             }
+            if random(6) == 0 {
+                reader.read(&t);
+            }
             if t.mounts.len() > 40 {
                 t = table(&[""]);
+                whole += core::mem::take(&mut reader).whole;
             }
         }
+        whole += reader.whole;
+        assert!(whole > 10 && whole < 1_800, "{whole} times all was read");
     }
 }

@@ -135,6 +135,16 @@ struct Fresh {
     cgroups: Option<Rc<CgroupSpace>>,
 }
 
+/// A table of names with room for so many.
+fn room_for(count: usize) -> Result<Vec<u8>, Errno> {
+    let length = HEAD + count * ENTRY;
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(length).map_err(|_| ENOMEM)?;
+    bytes.resize(length, 0);
+    bytes[8..12].copy_from_slice(&(count as u32).to_le_bytes());
+    Ok(bytes)
+}
+
 impl Space {
     /// What threads wait for that would change its mounts, among the words of futexes.
     fn turn_key(&self) -> u64 {
@@ -616,7 +626,7 @@ impl<S: System> Manager<S> {
         };
         let process = &self.processes[slot];
         let mut bytes = match &process.space {
-            Some(space) => self.encode_space(space)?,
+            Some(space) => self.encode_space(&space.table.borrow())?,
             None => self.prefixes.table(),
         };
         if let Some(host) = &process.host {
@@ -628,13 +638,8 @@ impl<S: System> Manager<S> {
         Ok(bytes)
     }
 
-    fn encode_space(&self, space: &Space) -> Result<Vec<u8>, Errno> {
-        let table = space.table.borrow();
-        let length = HEAD + table.len() * ENTRY;
-        let mut bytes = Vec::new();
-        bytes.try_reserve_exact(length).map_err(|_| ENOMEM)?;
-        bytes.resize(length, 0);
-        bytes[8..12].copy_from_slice(&(table.len() as u32).to_le_bytes());
+    fn encode_space(&self, table: &MountTable) -> Result<Vec<u8>, Errno> {
+        let mut bytes = room_for(table.len())?;
         let host = self.prefixes.host_text(0);
         bytes[16..16 + host.len()].copy_from_slice(host);
         table.encode(&mut bytes[HEAD..]);
@@ -650,16 +655,35 @@ impl<S: System> Manager<S> {
         let Some(space) = self.processes[slot].space.clone() else {
             return done(0);
         };
-        let bytes = self.encode_space(&space)?;
-        if bytes.len() > message.in_len {
+        let [_, of, since, ..] = message.words;
+        let table = space.table.borrow();
+        let changes = table.changes(since).filter(|_| of == space.id);
+        let is_short = changes.is_some();
+        let entries = changes
+            .as_ref()
+            .map_or(table.len(), |changes| changes.len());
+        if message.in_len < HEAD + entries * ENTRY {
             return Err(EFAULT);
         }
+        let bytes = match changes {
+            Some(changes) => {
+                let mut bytes = room_for(entries)?;
+                let entries = bytes[HEAD..].chunks_mut(ENTRY);
+                changes
+                    .zip(entries)
+                    .for_each(|(change, entry)| table.encode_change(change, entry));
+                bytes
+            }
+            None => self.encode_space(&table)?,
+        };
+        let (root, count) = (table.root(), table.count());
         self.answer(message, &bytes)?;
-        let root = space.table.borrow().root();
         Ok(Outcome::words(&[
             bytes.len() as u64,
             space.id,
             u64::from(root),
+            count,
+            u64::from(is_short),
         ]))
     }
 
