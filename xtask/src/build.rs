@@ -40,7 +40,7 @@ const C_FLAGS: [&str; 20] = [
 const NO_VECTORS: &str = "-mgeneral-regs-only";
 
 /// Packages and binaries of the nucleus and the standard components.
-const NATIVE: [(&str, &str); 20] = [
+const NATIVE: [(&str, &str); 21] = [
     ("cairn-kernel", "cairn-nucleus"),
     ("cairn-init", "init"),
     ("cairn-vm", "vm"),
@@ -53,6 +53,7 @@ const NATIVE: [(&str, &str); 20] = [
     ("cairn-ipc", "ipc"),
     ("cairn-keys", "keys"),
     ("cairn-filter", "filter"),
+    ("cairn-deadline", "deadline"),
     ("cairn-tty", "tty"),
     ("cairn-procfs", "procfs"),
     ("cairn-devfs", "devfs"),

@@ -92,7 +92,7 @@ impl<S: System> Manager<S> {
         let words = &message.words;
         let has = |roles: u64| message.badge & roles != 0;
         match words[0] {
-            FORK..=SPACE_TURN | TRACE..=RANDOM => {}
+            FORK..=END_PERIOD | TRACE..=RANDOM => {}
             IDS_OF..=SIGNAL_OWNER | CGROUP_MAKE..=SPACE_RELATED => return self.outside(message),
             _ if message.badge == BADGE_BACKGROUND => return Ok(self.background()),
             _ if message.badge == BADGE_FORKS => return Ok(self.errand(message)),
@@ -173,6 +173,7 @@ impl<S: System> Manager<S> {
             SETPRIORITY => self.setpriority(message, slot),
             SETSCHEDULER => self.setscheduler(message, slot),
             GETSCHEDULER => self.getscheduler(message, slot),
+            END_PERIOD => self.end_period(message.token as u32, slot),
             PRLIMIT => self.prlimit(message, slot),
             TIMER => self.timer(slot, words),
             FUTEX => self.futex(message, slot),

@@ -8,7 +8,7 @@ use cairn_abi::layout::{PERSONALITY, PERSONALITY_DATA};
 use cairn_abi::service::thread;
 use cairn_abi::state::Registers;
 use cairn_abi::{pulse, received, Error, Id, Token};
-use cairn_idl::errno::{E2BIG, EBADF, EFAULT, ENOMEM, ESRCH};
+use cairn_idl::errno::{E2BIG, EBADF, EBUSY, EFAULT, ENOMEM, ESRCH};
 use cairn_idl::proc::*;
 use cairn_random::SEED;
 use cairn_rt::{deputy, Portal, Received};
@@ -41,6 +41,10 @@ pub enum Notice {
 
 #[derive(Default)]
 pub struct Fake {
+    /// Threads with deadlines, and the longest run time that there is.
+    pub deadlines: BTreeMap<Id, [u64; 3]>,
+    pub deadline_room: u64,
+    pub periods_ended: u32,
     /// What each account has.
     pub account_pages: u64,
     pub now: u64,
@@ -412,6 +416,21 @@ impl System for Fake {
             _ => return Err(Error::BadOperation),
         }
         Ok([0; 8])
+    }
+    fn set_deadline(&mut self, domain: Domain, id: Id, times: [u64; 3]) -> Result<(), Errno> {
+        assert!(self.of(domain).threads.contains(&id));
+        if times[0] > self.deadline_room {
+            return Err(EBUSY);
+        }
+        self.deadlines.insert(id, times);
+        Ok(())
+    }
+    fn end_deadline(&mut self, id: Id) {
+        self.deadlines.remove(&id);
+    }
+    fn end_period(&mut self, id: Id) -> Result<(), Errno> {
+        self.periods_ended += 1;
+        self.deadlines.get(&id).map(|_| ()).ok_or(ESRCH)
     }
     fn stop(&mut self, domain: Domain) {
         self.of(domain).stops += 1;

@@ -124,6 +124,7 @@ impl<S: System> Manager<S> {
         };
         self.check_room(slot)?;
         self.check_cgroup(slot)?;
+        self.check_deadline(slot, message.token as u32)?;
         let mut slots = None;
         if message.out_len != 0 {
             self.read_slots(message, (0, message.out_len), slots.insert([0; _]))?;

@@ -33,7 +33,8 @@ fn main() -> ! {
         proc: client,
         log: Portal(native_slot::LOG),
     };
-    let system = Native::new(receiver, control, startup::portal("power"));
+    let system = Native::new(receiver, control, startup::portal("power"))
+        .with_deadlines(startup::portal("deadline"));
     let mut manager = Manager::new(system, gifts, startup::archive(), PrefixPage::leak());
     let command_line = startup::argument("cmdline").unwrap_or("");
     manager.set_exit_with_code(command_line.split(' ').any(|word| word == "mode=exec"));

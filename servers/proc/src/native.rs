@@ -11,10 +11,10 @@ use cairn_abi::machine::Counters;
 use cairn_abi::service::memory::pool;
 use cairn_abi::service::{current, domain, machine, thread};
 use cairn_abi::state::Registers;
-use cairn_abi::{rights, Error, Id, Token};
-use cairn_idl::errno::{EAGAIN, EBADF, EFAULT, EINVAL, EIO, EMFILE, ENOMEM};
-use cairn_idl::vm;
+use cairn_abi::{flag, rights, Error, Id, Token};
+use cairn_idl::errno::{EAGAIN, EBADF, EBUSY, EFAULT, EINVAL, EIO, EMFILE, ENOMEM};
 use cairn_idl::wire::Failure;
+use cairn_idl::{deadline, vm};
 use cairn_random::SEED;
 use cairn_rt::background::Background;
 use cairn_rt::deputy;
@@ -35,6 +35,8 @@ pub struct Native {
     /// `vm` with its control badge.
     vm: Portal,
     power: Option<Portal>,
+    /// Who schedules threads with deadlines.
+    deadline: Option<Portal>,
     background: Background,
     /// The thread for long calls to `vm`, once it was wanted; if there could be one.
     #[cfg(target_os = "none")]
@@ -50,11 +52,26 @@ impl Native {
             receiver,
             vm,
             power,
+            deadline: None,
             background: Background::default(),
             #[cfg(target_os = "none")]
             deputy: None,
             held: SPARE,
             room: TABLE_SHARE - RESERVED_SLOTS,
+        }
+    }
+
+    pub fn with_deadlines(self, deadline: Option<Portal>) -> Native {
+        Native { deadline, ..self }
+    }
+
+    /// A call to who schedules threads with deadlines. Without it there is no time left.
+    fn ask_deadline(&self, message: Message) -> Result<(), Errno> {
+        let portal = self.deadline.ok_or(EBUSY)?;
+        match portal.call(message).map(|words| words[0] as i64) {
+            Ok(0..) => Ok(()),
+            Ok(failed) => Err(-failed),
+            Err(_) => Err(EBUSY),
         }
     }
 
@@ -524,6 +541,23 @@ impl System for Native {
             domain::THREAD_CONTROL,
             &[thread as u64, operation as u64, a, b, c],
         )
+    }
+
+    fn set_deadline(&mut self, target: Domain, id: Id, times: [u64; 3]) -> Result<(), Errno> {
+        let [runtime, deadline, period] = times;
+        let words = [deadline::SET, id.into(), runtime, deadline, period];
+        let mut message = Message::new(&words).portal(target.portal);
+        message.flags |= flag::NOT_FURTHER;
+        self.ask_deadline(message)
+    }
+
+    fn end_deadline(&mut self, id: Id) {
+        // It fails only if nobody schedules it.
+        let _ = self.ask_deadline(Message::new(&[deadline::LEAVE, id.into()]));
+    }
+
+    fn end_period(&mut self, id: Id) -> Result<(), Errno> {
+        self.ask_deadline(Message::new(&[deadline::END_PERIOD, id.into()]))
     }
 
     fn registers(&mut self, target: Domain, thread: Id) -> Option<Registers> {

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use cairn_abi::service::thread;
 use cairn_abi::{policy, priority, Id};
 use cairn_idl::capability::SYS_NICE;
-use cairn_idl::errno::{EACCES, EINVAL, ENOMEM, EPERM, ESRCH};
+use cairn_idl::errno::{EACCES, EAGAIN, EINVAL, ENOMEM, EPERM, ESRCH};
 use cairn_idl::proc::TURN_OF_RR;
 use cairn_rt::Received;
 
@@ -18,8 +18,14 @@ const SCHED_FIFO: u32 = 1;
 const SCHED_RR: u32 = 2;
 const SCHED_BATCH: u32 = 3;
 const SCHED_IDLE: u32 = 5;
+pub const SCHED_DEADLINE: u32 = 6;
+/// Of [`Scheduling::realtime`]: who has deadlines is woken before all others.
+const DEADLINE_PRIORITY: u32 = cairn_idl::proc::DEADLINE_PRIORITY as u32;
 /// SCHED_RESET_ON_FORK, beside a policy.
 const RESETS: u32 = 0x4000_0000;
+/// The shortest run time of SCHED_DEADLINE, and the shortest and the longest period, in ns, as on Linux.
+const LEAST_RUNTIME: u64 = 1 << 10;
+const PERIODS: core::ops::RangeInclusive<u64> = 100_000..=4_194_304_000;
 /// Below all nice values.
 const IDLE: u8 = 40;
 /// The first above all nice values.
@@ -28,7 +34,7 @@ const REALTIME: u32 = 85;
 /// Highest nucleus priority of a Linux thread.
 pub const CEILING: u8 = priority::SERVER - 1;
 
-/// The nucleus priority, in a group that changes nice values by so much.
+/// The nucleus priority, in a group that changes nice values by so much. Of SCHED_DEADLINE it is what the thread has when its scheduler is gone.
 pub fn of(scheduling: &Scheduling, shift: i32) -> u8 {
     match scheduling.policy {
         SCHED_FIFO | SCHED_RR => {
@@ -77,8 +83,28 @@ impl<S: System> Manager<S> {
     /// A new thread has its priority already, and not yet the turns of its policy.
     pub(crate) fn apply_turn(&mut self, slot: Slot, at: usize) {
         let thread = self.processes[slot].threads.get(at);
-        if thread.is_some_and(|thread| thread.scheduling.policy == SCHED_RR) {
-            self.apply_thread(slot, at);
+        match thread.map(|thread| thread.scheduling.policy) {
+            Some(SCHED_RR) => self.apply_thread(slot, at),
+            // (It is the successor of one that had the same.)
+            Some(SCHED_DEADLINE) => drop(self.apply_deadline(slot, at)),
+            _ => {}
+        }
+    }
+
+    /// What it shall have of its scheduler component, as its policy is SCHED_DEADLINE.
+    fn apply_deadline(&mut self, slot: Slot, at: usize) -> Result<(), Errno> {
+        let process = &self.processes[slot];
+        let thread = process.threads.get(at).ok_or(ESRCH)?;
+        let (id, times) = (thread.id, thread.scheduling.times);
+        self.system.set_deadline(process.domain, id, times)
+    }
+
+    /// Who has deadlines makes no threads and processes (EAGAIN), unless they are to be ordinary.
+    pub(crate) fn check_deadline(&self, slot: Slot, caller: Id) -> Result<(), Errno> {
+        let scheduling = self.processes[slot].scheduling_of(caller);
+        match scheduling.policy == SCHED_DEADLINE && !scheduling.resets {
+            true => Err(EAGAIN),
+            false => Ok(()),
         }
     }
 
@@ -209,13 +235,14 @@ impl<S: System> Manager<S> {
         message: &Received,
         slot: Slot,
     ) -> Result<Outcome, Errno> {
-        let [_, wish, level, pid, ..] = message.words;
+        let [_, wish, level, pid, times @ .., _] = message.words;
         let (target, at) = self.thread_meant(slot, message.token as u32, pid)?;
         let resets = wish as u32 & RESETS != 0;
         let policy = wish as u32 & !RESETS;
         let realtime = match (policy, level) {
             (SCHED_FIFO | SCHED_RR, 1..=99) => level as u32,
             (0 | SCHED_BATCH | SCHED_IDLE, 0) => 0,
+            (SCHED_DEADLINE, 0) if are_times(times) => DEADLINE_PRIORITY,
             _ => return Err(EINVAL),
         };
         self.may_schedule(slot, target)?;
@@ -223,12 +250,41 @@ impl<S: System> Manager<S> {
         if (realtime != 0 || held) && !self.processes[slot].creds.has(SYS_NICE) {
             return Err(EPERM);
         }
-        let scheduling = &mut self.processes[target].threads[at].scheduling;
+        let process = &mut self.processes[target];
+        let (domain, thread) = (process.domain, &mut process.threads[at]);
+        let scheduling = &mut thread.scheduling;
+        match (policy, scheduling.policy) {
+            (SCHED_DEADLINE, _) => {
+                self.system.set_deadline(domain, thread.id, times)?;
+                scheduling.times = times;
+            }
+            (_, SCHED_DEADLINE) => {
+                self.system.end_deadline(thread.id);
+                scheduling.times = [0; 3];
+            }
+            _ => {}
+        }
         let before = core::mem::replace(&mut scheduling.realtime, realtime);
         (scheduling.policy, scheduling.resets) = (policy, resets);
         self.apply_thread(target, at);
         if before != realtime {
             self.prefixes.page().publish_policy();
+        }
+        done(0)
+    }
+
+    /// END_PERIOD
+    pub(crate) fn end_period(&mut self, caller: Id, slot: Slot) -> Result<Outcome, Errno> {
+        let (slot, at) = self.thread_meant(slot, caller, 0)?;
+        let thread = &self.processes[slot].threads[at];
+        if thread.scheduling.policy != SCHED_DEADLINE {
+            return Err(ESRCH);
+        }
+        let id = thread.id;
+        if self.system.end_period(id).is_err() {
+            // The scheduler was started again, and does not know it.
+            self.apply_deadline(slot, at)?;
+            self.system.end_period(id)?;
         }
         done(0)
     }
@@ -244,8 +300,17 @@ impl<S: System> Manager<S> {
         Ok(Outcome::words(&[
             u64::from(scheduling.policy | if scheduling.resets { RESETS } else { 0 }),
             scheduling.realtime as u64,
+            scheduling.times[0],
+            scheduling.times[1],
+            scheduling.times[2],
         ]))
     }
+}
+
+/// Run time, deadline and period as sched_setattr(2) has them, in ns.
+fn are_times([runtime, deadline, period]: [u64; 3]) -> bool {
+    let ordered = runtime <= deadline && deadline <= period;
+    ordered && runtime >= LEAST_RUNTIME && PERIODS.contains(&period)
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use crate::limits::Limits;
 use crate::login::Login;
 use crate::oom::Oom;
 use crate::pid_spaces::Pids;
+use crate::priority::SCHED_DEADLINE;
 use crate::signal::{Info, Queue, IGNORED_BY_DEFAULT, SIGCHLD};
 use crate::spaces::{CgroupSpace, Host, IpcSpace, Space};
 use crate::system::{Domain, Faults};
@@ -147,13 +148,17 @@ pub struct Scheduling {
     pub realtime: u32,
     /// SCHED_RESET_ON_FORK: what it makes is ordinary.
     pub resets: bool,
+    /// Of SCHED_DEADLINE: run time, deadline and period, in ns.
+    pub times: [u64; 3],
 }
 
 impl Scheduling {
     /// What a thread or process begins with whose maker has this.
     pub fn inherited(self) -> Scheduling {
         let plain = Scheduling::default();
-        match (self.resets, self.realtime) {
+        // (Who has deadlines forks only if that is ordinary.)
+        let resets = self.resets || self.policy == SCHED_DEADLINE;
+        match (resets, self.realtime) {
             (false, _) => self,
             (true, 1..) => plain,
             (true, 0) => Scheduling {

@@ -246,6 +246,12 @@ pub trait System {
         operation: u8,
         arguments: [u64; 3],
     ) -> Result<[u64; 8], Error>;
+    /// The thread has this run time, deadline and period from now on (SCHED_DEADLINE): EBUSY, there is not so much left.
+    fn set_deadline(&mut self, domain: Domain, thread: Id, times: [u64; 3]) -> Result<(), Errno>;
+    /// It has none any more.
+    fn end_deadline(&mut self, thread: Id);
+    /// It gives up what it has left until its next period. ESRCH: nobody schedules it.
+    fn end_period(&mut self, thread: Id) -> Result<(), Errno>;
     /// What a thread that does not run has in its registers.
     fn registers(&mut self, domain: Domain, thread: Id) -> Option<Registers>;
     /// A copy of what the domain can call by this slot.

@@ -22,6 +22,7 @@ impl<S: System> Manager<S> {
         let [_, rip, rsp, fs_base, gs_base, rdi, ..] = message.words;
         self.check_room(slot)?;
         self.check_cgroup(slot)?;
+        self.check_deadline(slot, message.token as u32)?;
         if !self.processes[slot].threads.reserve() {
             return Err(EAGAIN);
         }

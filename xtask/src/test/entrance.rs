@@ -118,7 +118,7 @@ fn there_is_gdb() -> bool {
 }
 
 /// Components that the book says a system can do without.
-const SPARE: [&str; 6] = ["net", "local", "ipc", "sysfs", "filter", "loop"];
+const SPARE: [&str; 7] = ["net", "local", "ipc", "sysfs", "filter", "loop", "deadline"];
 
 /// The standard manifest without what can be left out.
 fn smaller(standard: &str) -> String {
@@ -134,7 +134,9 @@ fn smaller(standard: &str) -> String {
         text.push_str(section);
     }
     for name in SPARE {
-        text = text.replace(&format!("{name} = {{ to = \"{name}\" }}, "), "");
+        for badge in ["", ", badge = 1"] {
+            text = text.replace(&format!("{name} = {{ to = \"{name}\"{badge} }}, "), "");
+        }
     }
     text
 }

@@ -1,5 +1,6 @@
 //! Scheduling, priorities, processors, resource limits and use.
 
+use super::futex::realtime;
 use crate::errno::{Result, E2BIG, EACCES, EBUSY, EINVAL, EOPNOTSUPP, EPERM, ESRCH};
 use crate::machine::area::{area, process, Frame};
 use crate::machine::fpu::system_page;
@@ -7,12 +8,18 @@ use crate::machine::gate;
 use crate::machine::request::Request;
 use crate::machine::user;
 use cairn_abi::layout::{linux_slot, MAX_SLOTS, PAGE};
-use cairn_idl::capability::SYS_NICE;
 use cairn_idl::proc;
 use core::sync::atomic::Ordering;
 
+/// Who has deadlines gives up what it has left of its period.
 pub fn sched_yield(_: &mut Frame) -> Result<u64> {
-    gate::yield_core();
+    let gives_up = realtime() > REALTIME_MOST
+        && Request::new(&[proc::END_PERIOD])
+            .call(linux_slot::PROC)
+            .is_ok();
+    if !gives_up {
+        gate::yield_core();
+    }
     Ok(0)
 }
 
@@ -82,6 +89,9 @@ pub fn sched_setaffinity(f: &mut Frame) -> Result<u64> {
     if mask == 0 {
         return Err(EINVAL);
     }
+    if mask != all_cores() && policy(f.arg(0)).is_ok_and(|policy| policy.name() == DEADLINE) {
+        return Err(EBUSY);
+    }
     if let Some(thread) = own_thread(f.arg(0)) {
         gate::affinity(thread, mask).map_err(|_| ESRCH)?;
         if thread == 0 {
@@ -103,30 +113,62 @@ pub fn getcpu(f: &mut Frame) -> Result<u64> {
 
 /// SCHED_RESET_ON_FORK, beside a policy.
 const RESETS: u64 = 0x4000_0000;
+/// The highest priority of SCHED_FIFO and SCHED_RR.
+const REALTIME_MOST: u8 = 99;
 
-/// `proc` looks for the thread, then at the policy and its priority.
-fn set_policy(pid: u64, policy: u64, priority: u32) -> Result<u64> {
+/// `proc` looks for the thread, then at the policy, its priority and its times.
+fn set_policy(pid: u64, policy: u64, priority: u32, times: [u64; 3]) -> Result<u64> {
     check_pid(pid)?;
+    let [runtime, deadline, period] = times;
     let words = [
         proc::SETSCHEDULER,
         policy & (0xffff | RESETS),
         priority as u64,
         pid & 0xffff_ffff,
+        runtime,
+        deadline,
+        period,
     ];
     Request::new(&words).call(linux_slot::PROC).map(|_| 0)
 }
 
-/// → policy (with SCHED_RESET_ON_FORK), priority.
-fn policy(pid: u64) -> Result<(u64, u32)> {
+/// What a thread has.
+struct Policy {
+    /// With SCHED_RESET_ON_FORK.
+    policy: u64,
+    /// [`proc::DEADLINE_PRIORITY`] of a thread with deadlines.
+    realtime: u32,
+    times: [u64; 3],
+}
+
+impl Policy {
+    fn name(&self) -> u64 {
+        self.policy & !RESETS
+    }
+
+    fn priority(&self) -> u32 {
+        match self.name() {
+            DEADLINE => 0,
+            _ => self.realtime,
+        }
+    }
+}
+
+fn policy(pid: u64) -> Result<Policy> {
     check_pid(pid)?;
     let words = [proc::GETSCHEDULER, pid & 0xffff_ffff];
-    let words = Request::new(&words).call(linux_slot::PROC)?;
-    Ok((words[0], words[1] as u32))
+    let [policy, realtime, runtime, deadline, period, ..] =
+        Request::new(&words).call(linux_slot::PROC)?;
+    Ok(Policy {
+        policy,
+        realtime: realtime as u32,
+        times: [runtime, deadline, period],
+    })
 }
 
 /// The calling thread's real-time priority, 0 without one.
 pub fn own_realtime() -> u8 {
-    policy(0).map_or(0, |(_, realtime)| realtime as u8)
+    policy(0).map_or(0, |policy| policy.realtime as u8)
 }
 
 /// The parameters are asked for before they are read.
@@ -143,23 +185,23 @@ pub fn sched_setscheduler(f: &mut Frame) -> Result<u64> {
     }
     named(f.arg(0), f.arg(2))?;
     let priority = user::read(f.arg(2))?;
-    set_policy(f.arg(0), f.arg(1) & 0xffff_ffff, priority)
+    set_policy(f.arg(0), f.arg(1) & 0xffff_ffff, priority, [0; 3])
 }
 
 pub fn sched_setparam(f: &mut Frame) -> Result<u64> {
     named(f.arg(0), f.arg(1))?;
     let priority = user::read(f.arg(1))?;
-    let (policy, _) = policy(f.arg(0))?;
-    set_policy(f.arg(0), policy, priority)
+    let policy = policy(f.arg(0))?.policy;
+    set_policy(f.arg(0), policy, priority, [0; 3])
 }
 
 pub fn sched_getscheduler(f: &mut Frame) -> Result<u64> {
-    policy(f.arg(0)).map(|p| p.0)
+    policy(f.arg(0)).map(|p| p.policy)
 }
 
 pub fn sched_getparam(f: &mut Frame) -> Result<u64> {
     named(f.arg(0), f.arg(1))?;
-    let (_, priority) = policy(f.arg(0))?;
+    let priority = policy(f.arg(0))?.priority();
     user::write(f.arg(1), &priority)?;
     Ok(0)
 }
@@ -173,7 +215,7 @@ const DEADLINE: u64 = 6;
 /// Bounds of use, which a kernel can be without.
 const USE_BOUNDS: u64 = 0x60;
 
-/// sched_setattr: policies, priorities and nice values. Deadlines and what later sizes have are not there.
+/// sched_setattr: policies, priorities, nice values and deadlines. Of these there is no SCHED_FLAG_RECLAIM and no SCHED_FLAG_DL_OVERRUN.
 pub fn sched_setattr(f: &mut Frame) -> Result<u64> {
     const KEEP_POLICY: u64 = 8;
     const KEEP_PARAMETERS: u64 = 0x10;
@@ -205,15 +247,32 @@ pub fn sched_setattr(f: &mut Frame) -> Result<u64> {
     if (wanted as i32) < 0 || flags & !(RESET_ON_FORK | KEEP_POLICY | KEEP_PARAMETERS) != 0 {
         return Err(EINVAL);
     }
-    if wanted == DEADLINE && flags & (KEEP_POLICY | KEEP_PARAMETERS) == 0 {
-        return refuse_deadline(user::read(address.wrapping_add(24))?);
-    }
     let now = policy(pid)?;
-    if flags & (KEEP_POLICY | KEEP_PARAMETERS) != 0 {
-        wanted = now.0 & !RESETS;
-        if flags & KEEP_PARAMETERS != 0 {
-            priority = now.1;
+    if flags & KEEP_POLICY != 0 {
+        wanted = now.name();
+    }
+    if flags & KEEP_PARAMETERS != 0 {
+        // The policy stays as well, but is to fit what is kept.
+        priority = now.priority();
+        let fits = match wanted {
+            DEADLINE => now.name() == DEADLINE,
+            1 | 2 => priority != 0,
+            _ => priority == 0,
+        };
+        if !fits {
+            return Err(EINVAL);
         }
+        wanted = now.name();
+    }
+    if wanted == DEADLINE {
+        let (mut times, mut resets) = (
+            user::read(address.wrapping_add(24))?,
+            flags & RESET_ON_FORK != 0,
+        );
+        if flags & KEEP_PARAMETERS != 0 {
+            (times, resets) = (now.times, now.policy & RESETS != 0);
+        }
+        return set_deadline(pid, (times, priority), resets);
     }
     let ordinary = matches!(wanted, 0 | 3);
     if ordinary && flags & KEEP_PARAMETERS == 0 && priority == 0 {
@@ -228,22 +287,25 @@ pub fn sched_setattr(f: &mut Frame) -> Result<u64> {
         0 => 0,
         _ => RESETS,
     };
-    set_policy(pid, wanted | resets, priority)
+    set_policy(pid, wanted | resets, priority, [0; 3])
 }
 
-/// There are no deadlines: what is wrong with these (run time, deadline and period, in ns) is said as on Linux.
+/// A period of 0 is the deadline. Who may not run on all cores has none (EPERM).
 #[cold]
-fn refuse_deadline([runtime, deadline, period]: [u64; 3]) -> Result<u64> {
-    const LEAST: u64 = 1 << 10;
-    let whole = if period == 0 { deadline } else { period };
-    let ordered = runtime <= deadline && deadline <= whole;
-    let wrong = deadline == 0 || runtime < LEAST || !ordered || (deadline | period) >> 63 != 0;
-    match wrong || !process().is_capable(SYS_NICE) {
-        true if wrong => Err(EINVAL),
-        true => Err(EPERM),
-        // No time is set aside for them, so there is none left.
-        false => Err(EBUSY),
+fn set_deadline(pid: u64, asked: ([u64; 3], u32), resets: bool) -> Result<u64> {
+    let (mut times, priority) = asked;
+    if times[2] == 0 {
+        times[2] = times[1];
     }
+    let before = match own_thread(pid) {
+        Some(thread) => gate::affinity(thread, 0).map_err(|_| ESRCH)?[1],
+        None => all_cores(),
+    };
+    if before & all_cores() != all_cores() {
+        return Err(EPERM);
+    }
+    let resets = if resets { RESETS } else { 0 };
+    set_policy(pid, DEADLINE | resets, priority, times)
 }
 
 pub fn sched_getattr(f: &mut Frame) -> Result<u64> {
@@ -252,8 +314,8 @@ pub fn sched_getattr(f: &mut Frame) -> Result<u64> {
     if wrong || f.arg(3) & 0xffff_ffff != 0 {
         return Err(EINVAL);
     }
-    let (policy, priority) = policy(pid)?;
-    let (policy, resets) = (policy & !RESETS, policy & RESETS != 0);
+    let what = policy(pid)?;
+    let (policy, resets) = (what.name(), what.policy & RESETS != 0);
     let nice = match policy {
         0 | 3 => nice_of(pid)?,
         _ => 0,
@@ -262,7 +324,8 @@ pub fn sched_getattr(f: &mut Frame) -> Result<u64> {
     let mut words = [0u64; ALL_ATTRIBUTES as usize / 8];
     words[0] = size | policy << 32;
     words[1] = if resets { RESET_ON_FORK } else { 0 };
-    words[2] = nice as u32 as u64 | (priority as u64) << 32;
+    words[2] = nice as u32 as u64 | (what.priority() as u64) << 32;
+    words[3..6].copy_from_slice(&what.times);
     user::write_bytes(address, &user::bytes_of(&words)[..size as usize])?;
     Ok(0)
 }
@@ -301,8 +364,8 @@ pub fn sched_rr_get_interval(f: &mut Frame) -> Result<u64> {
     const ROUND_ROBIN: u64 = 2;
     exists(f.arg(0))?;
     // Who is FIFO is not interrupted for his like.
-    let quantum = match policy(f.arg(0)).map(|(policy, _)| policy & !RESETS) {
-        Ok(FIFO) => 0,
+    let quantum = match policy(f.arg(0)).map(|policy| policy.name()) {
+        Ok(FIFO | DEADLINE) => 0,
         Ok(ROUND_ROBIN) => proc::TURN_OF_RR,
         _ => QUANTUM,
     };

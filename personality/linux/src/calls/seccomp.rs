@@ -47,6 +47,7 @@ const OPERATIONS: &[(u64, &[u64])] = &[
     ),
     (1 << proc::SETPRIORITY, &[141]),
     (1 << proc::SETSCHEDULER, &[142, 144, 314]),
+    (1 << proc::END_PERIOD, &[24]),
     (1 << proc::MOUNT, &[165, 429, 442]),
     (1 << proc::UNMOUNT, &[166]),
     (

@@ -3,7 +3,7 @@
 use super::invariants::check;
 use crate::fake::World;
 use crate::system::SpaceLimits;
-use cairn_abi::{policy, Token};
+use cairn_abi::{policy, priority, Token};
 use cairn_idl::errno::*;
 use cairn_idl::proc::*;
 use cairn_rt::Portal;
@@ -769,4 +769,73 @@ fn the_clock_is_set_by_who_may_and_timers_follow() {
     w.set_ids(a, [5, 5, 5]);
     assert_eq!(w.call(a, &[SET_CLOCK, HOUR]).result(), -EPERM);
     assert_eq!(w.m.system.wall, 2 * HOUR);
+}
+
+/// SCHED_DEADLINE: who may, which times, and what becomes of it when the thread forks, leaves or executes.
+#[test]
+fn deadlines_are_asked_of_their_scheduler() {
+    const MS: u64 = 1_000_000;
+    let times = [10 * MS, 30 * MS, 40 * MS];
+    let set =
+        |who: u64, resets: u64, [a, b, c]: [u64; 3]| [SETSCHEDULER, 6 | resets, 0, who, a, b, c];
+    let mut w = World::new();
+    w.m.system.deadline_room = 20 * MS;
+    let a = w.fork(1);
+    assert_eq!(w.call(a, &[END_PERIOD]).result(), -ESRCH);
+    assert_eq!(w.call(1, &set(4711, 0, times)).result(), -ESRCH);
+    for wrong in [
+        [0, 0, 0],
+        [1023, 30 * MS, 30 * MS],
+        [31 * MS, 30 * MS, 40 * MS],
+        [MS, 41 * MS, 40 * MS],
+        [2000, 99_999, 99_999],
+        [MS, 4_194_304_001, 4_194_304_001],
+        [u64::MAX; 3],
+    ] {
+        assert_eq!(w.call(1, &set(a, 0, wrong)).result(), -EINVAL, "{wrong:?}");
+    }
+    assert_eq!(
+        w.call(1, &[SETSCHEDULER, 6, 1, a, MS, MS, MS]).result(),
+        -EINVAL
+    );
+    let more = [21 * MS, 30 * MS, 40 * MS];
+    assert_eq!(w.call(1, &set(a, 0, more)).result(), -EBUSY);
+    assert_eq!(w.call(1, &[GETSCHEDULER, a]).words()[..2], [0, 0]);
+    assert_eq!(w.call(1, &set(a, 0, times)).result(), 0);
+    let expected = [6, DEADLINE_PRIORITY, times[0], times[1], times[2]];
+    assert_eq!(w.call(1, &[GETSCHEDULER, a]).words()[..5], expected);
+    // Without its scheduler it would be an ordinary program.
+    let plain = Some([u64::from(priority::NORMAL), policy::ADAPTIVE, 0]);
+    assert_eq!(w.m.system.priorities.pop(), plain);
+    assert_eq!(w.call(1, &set(a, 0, more)).result(), -EBUSY);
+    assert_eq!(w.m.system.deadlines.len(), 1);
+    assert!(w.m.system.deadlines.values().all(|had| *had == times));
+
+    // Who has deadlines forks only what is ordinary.
+    assert_eq!(w.call(a, &[FORK]).result(), -EAGAIN);
+    assert_eq!(
+        w.call(a, &[THREAD_CREATE, 0x1000, 0x2000]).result(),
+        -EAGAIN
+    );
+    assert_eq!(w.call(1, &set(a, 0x4000_0000, times)).result(), 0);
+    let b = w.fork(a);
+    assert_eq!(w.call(1, &[GETSCHEDULER, b]).words()[..5], [0; 5]);
+    assert_eq!(w.m.system.deadlines.len(), 1);
+
+    assert_eq!(w.call(a, &[END_PERIOD]).result(), 0);
+    assert_eq!(w.m.system.periods_ended, 1);
+    // A scheduler that was started again is told anew.
+    w.m.system.deadlines.clear();
+    assert_eq!(w.call(a, &[END_PERIOD]).result(), 0);
+    assert_eq!(w.m.system.deadlines.len(), 1);
+
+    w.set_ids(b, [5, 5, 5]);
+    assert_eq!(w.call(b, &set(b, 0, times)).result(), -EPERM);
+    assert_eq!(w.call(b, &set(b, 0, [0; 3])).result(), -EINVAL);
+    assert_eq!(w.call(b, &set(a, 0, times)).result(), -EPERM);
+    w.set_ids(a, [5, 5, 5]);
+    assert_eq!(w.call(a, &set(a, 0, times)).result(), -EPERM);
+    assert_eq!(w.call(1, &[SETSCHEDULER, 1, 10, a]).result(), 0);
+    assert!(w.m.system.deadlines.is_empty());
+    assert_eq!(w.call(1, &[GETSCHEDULER, a]).words()[..5], [1, 10, 0, 0, 0]);
 }

@@ -1,0 +1,1 @@
+include!("../../lib/rt/link.rs");
