@@ -97,6 +97,26 @@ static void end(int pid) {
     waitpid(pid, NULL, 0);
 }
 
+/* Threads with deadlines may run on all cores, and are not to be kept from any. */
+static void cores(void) {
+    static unsigned long before[16], mask[16];
+    long size = syscall(SYS_sched_getaffinity, 0, sizeof before, before);
+    set(0, MS, 30 * MS);
+    memset(mask, 0, sizeof mask);
+    int same = syscall(SYS_sched_getaffinity, 0, sizeof mask, mask) == size && !memcmp(mask, before, sizeof mask);
+    printf("the same cores: %s, all of them: %s\n", same ? "yes" : "no", name(syscall(SYS_sched_setaffinity, 0, sizeof mask, mask)));
+    memset(mask, 0, sizeof mask);
+    mask[0] = 1;
+    if (before[0] != 1 && (syscall(SYS_sched_setaffinity, 0, sizeof mask, mask) != -1 || errno != EBUSY)) {
+        printf("it may be kept from some\n");
+    }
+    leave(0);
+    if (before[0] != 1 && (syscall(SYS_sched_setaffinity, 0, sizeof mask, mask) || set(0, MS, 30 * MS) != -1 || errno != EPERM)) {
+        printf("it may have been kept from some\n");
+    }
+    syscall(SYS_sched_setaffinity, 0, sizeof before, before);
+}
+
 static void arguments(void) {
     static const uint64_t times[][3] = {
         {MS, 30 * MS, 30 * MS}, {MS, 20 * MS, 30 * MS}, {MS, 30 * MS, 0}, {1023, 30 * MS, 30 * MS}, {1024, 30 * MS, 30 * MS}, {0, 0, 0}, {0, 1, 1},
@@ -202,8 +222,8 @@ static void children(void) {
     waitpid(executes, NULL, 0);
 }
 
-/* 19 twentieths of a processor can be given away, and what is given back can be had again. (Linux has it back when the last period is over, of those above after
-   four seconds: so the sum stays a little below.) */
+/* 19 twentieths of a processor can be given away, and what is given back can be had again. (Linux has it back when the last period is over, or later: so this
+   comes first.) */
 static void shares(void) {
     enum { COUNT = 24 };
     int pid[COUNT], inside = 0, refused = 0;
@@ -279,7 +299,7 @@ static void turns(void) {
         spin(60000 * MS);
         _exit(0);
     }
-    printf("nine tenths: %s\n", name(set(greedy, 90 * MS, 100 * MS)));
+    printf("four fifths: %s\n", name(set(greedy, 80 * MS, 100 * MS)));
     uint64_t before = *count;
     rest(1000 * MS);
     printf("an ordinary program beside it %s\n", *count > before + 1000 ? "goes on" : "stands still");
@@ -386,11 +406,11 @@ int main(int count, char **words) {
         show(0);
         return 0;
     }
+    shares();
     arguments();
+    cores();
     policies();
     children();
-    rest(300 * MS);
-    shares();
     turns();
     threads();
     printf("done\n");

@@ -1,5 +1,5 @@
-//! Earliest deadline first among *constant bandwidth servers* (L. Abeni and G. Buttazzo, Integrating multimedia applications in hard real-time systems, 1998), one
-//! for each member; with admission. No clock, no threads. Times are in ns.
+//! Earliest deadline first among *constant bandwidth servers* (L. Abeni and G. Buttazzo, Integrating multimedia applications in hard real-time systems,
+//! 1998), one for each member; with admission. No clock, no threads. Times are in ns.
 //!
 //! A member has `runtime` in each `period`, by `deadline` after the period began. Who has used that up waits for the next period, whatever it wants, so no
 //! member has more than its share for long, and no other misses a deadline because of it. A member that wakes while its deadline is ahead goes on with what it
@@ -183,8 +183,8 @@ impl Plan {
         Ok(place)
     }
 
-    /// A member asks for something else. A period begins now, with no more than it had left: nobody gets a second run time by asking. Who is throttled waits for
-    /// what would have been its next period.
+    /// A member asks for something else. A period begins now, with no more than it had left: nobody gets a second run time by asking. Who is throttled waits
+    /// for what would have been its next period.
     pub fn change(&mut self, place: usize, demand: Demand, now: u64) -> Result<(), Refused> {
         let Some(Some(member)) = self.members.get(place) else {
             return Err(Refused::Wrong);

@@ -65,6 +65,19 @@ pub(super) fn all_cores() -> u64 {
     !0 >> (64 - cores)
 }
 
+fn has_deadlines(pid: u64) -> bool {
+    policy(pid).is_ok_and(|policy| policy.name() == DEADLINE)
+}
+
+/// The cores that a thread of this process may run on. Who has deadlines may on all of them, wherever its scheduler has it run.
+fn allowed(pid: u64, thread: u32) -> Result<u64> {
+    let mask = gate::affinity(thread, 0).map_err(|_| ESRCH)?[1] & all_cores();
+    match mask != all_cores() && has_deadlines(pid) {
+        true => Ok(all_cores()),
+        false => Ok(mask),
+    }
+}
+
 pub fn sched_getaffinity(f: &mut Frame) -> Result<u64> {
     if f.arg(1) < 8 || !f.arg(1).is_multiple_of(8) {
         return Err(EINVAL);
@@ -72,7 +85,7 @@ pub fn sched_getaffinity(f: &mut Frame) -> Result<u64> {
     // (A negative number is nobody's here, and no mistake.)
     exists(f.arg(0)).map_err(|_| ESRCH)?;
     let mask = match own_thread(f.arg(0)) {
-        Some(thread) => gate::affinity(thread, 0).map_err(|_| ESRCH)?[1],
+        Some(thread) => allowed(f.arg(0), thread)?,
         None => all_cores(),
     };
     user::write(f.arg(2), &mask)?;
@@ -89,7 +102,7 @@ pub fn sched_setaffinity(f: &mut Frame) -> Result<u64> {
     if mask == 0 {
         return Err(EINVAL);
     }
-    if mask != all_cores() && policy(f.arg(0)).is_ok_and(|policy| policy.name() == DEADLINE) {
+    if mask != all_cores() && has_deadlines(f.arg(0)) {
         return Err(EBUSY);
     }
     if let Some(thread) = own_thread(f.arg(0)) {
@@ -298,7 +311,7 @@ fn set_deadline(pid: u64, asked: ([u64; 3], u32), resets: bool) -> Result<u64> {
         times[2] = times[1];
     }
     let before = match own_thread(pid) {
-        Some(thread) => gate::affinity(thread, 0).map_err(|_| ESRCH)?[1],
+        Some(thread) => allowed(pid, thread)?,
         None => all_cores(),
     };
     if before & all_cores() != all_cores() {
