@@ -46,6 +46,7 @@ pub mod raw;
 pub mod ring;
 pub mod routes;
 pub mod server;
+pub mod settings;
 pub mod socket;
 pub mod stamps;
 pub mod stream;

@@ -20,6 +20,7 @@ use crate::paths::Paths;
 use crate::ports::Ports;
 use crate::programs::Chooser;
 use crate::rate::Bucket;
+use crate::settings::Setting;
 use crate::socket::{Socket, State, NOTHING};
 use crate::stamps::{SIOCGSTAMP, SIOCGSTAMPNS, SIOCGSTAMPNS_NEW, SIOCGSTAMP_NEW};
 use crate::stream::{Place, Stream, Wait};
@@ -61,6 +62,8 @@ const NOWAIT: u64 = 8;
 const DEVICES_INO: u64 = 2;
 /// Those of the files about forwarding.
 const FORWARDING_INO: u64 = 4;
+/// Those of interfaces' files.
+const SETTINGS_INO: u64 = 1 << 60;
 /// What is asked of memory for a socket.
 const SOCKET_COST: usize = size_of::<Socket>() + 160;
 
@@ -84,6 +87,8 @@ pub enum Node {
     Tunnel,
     /// Whether packets are forwarded, of IPv4 or (true) of IPv6: /proc/sys/net/ipv4/ip_forward and ipv6/conf/all/forwarding.
     Forwarding(bool),
+    /// A file of /sys/class/net that can be written ([`crate::settings`]), of the interface with this number.
+    Setting(u32, Setting),
 }
 
 /// What a SEND says beside its data.
@@ -1044,6 +1049,12 @@ impl Server for Net {
                 ino: FORWARDING_INO + 2 * u64::from(v6),
                 ..Meta::default()
             },
+            Node::Setting(number, setting) => Meta {
+                mode: s::IFREG | 0o644,
+                size: 4096,
+                ino: SETTINGS_INO | u64::from(number) << 1 | setting as u64,
+                ..Meta::default()
+            },
         })
     }
 
@@ -1065,7 +1076,8 @@ impl Server for Net {
             (Node::Root, b"forwarding") => Ok(Node::Forwarding(true)),
             (Node::Root, b"net") => Ok(Node::Devices),
             (Node::Devices, b"tun") => Ok(Node::Tunnel),
-            (Node::Root | Node::Devices, _) => fail(ENOENT),
+            (Node::Root, _) => self.setting_named(name).ok_or(Failure::Errno(ENOENT)),
+            (Node::Devices, _) => fail(ENOENT),
             _ => fail(ENOTDIR),
         }
     }
@@ -1119,6 +1131,10 @@ impl Server for Net {
             Node::Devices => b"/dev/net",
             Node::Tunnel => b"/dev/net/tun",
             Node::Forwarding(v6) => crate::forward::path(v6),
+            Node::Setting(number, setting) => {
+                let path = self.setting_path(number, setting)?;
+                return put(path.as_bytes(), into).ok();
+            }
         };
         put(name, into).ok()
     }
@@ -1137,6 +1153,10 @@ impl Server for Net {
             }),
             Node::Tunnel => Ok(Opened { node, kind: 0 }),
             Node::Forwarding(_) => self.open_forwarding(cx, node, flags),
+            Node::Setting(..) => Ok(Opened {
+                node,
+                kind: layout::default_kind(s::IFREG),
+            }),
             // Also again, through /proc/self/fd.
             Node::Socket(_) => fail(ENXIO),
         }
@@ -1167,6 +1187,9 @@ impl Server for Net {
             Node::Socket(index) => index,
             Node::Tunnel => return self.read_tunnel(cx, handle.state, length),
             Node::Forwarding(v6) => return Ok(self.read_forwarding(v6, offset, length)),
+            Node::Setting(number, setting) => {
+                return self.read_setting((number, setting), offset, length)
+            }
             Node::Root | Node::Devices => return fail(EISDIR),
         };
         let peek = cx.request.words[2] & fs::PEEK != 0;
@@ -1220,6 +1243,9 @@ impl Server for Net {
                 return result;
             }
             Node::Forwarding(v6) => return self.write_forwarding(cx, v6, length),
+            Node::Setting(number, setting) => {
+                return self.write_setting(cx, (number, setting), length)
+            }
             _ => return fail(EBADF),
         };
         let result = self.send(cx, index, length, 0, &Sent::default());
@@ -1232,7 +1258,7 @@ impl Server for Net {
 
     fn truncate(&mut self, _: &mut Context, node: Node, _: u64) -> Answer<()> {
         match node {
-            Node::Forwarding(_) => Ok(()),
+            Node::Forwarding(_) | Node::Setting(..) => Ok(()),
             _ => fail(EINVAL),
         }
     }
@@ -1244,7 +1270,7 @@ impl Server for Net {
                 let (ready, keys) = self.poll_tunnel(cx.request.badge, handle.state);
                 return Ok(Readiness { ready, keys });
             }
-            Node::Forwarding(_) => {
+            Node::Forwarding(_) | Node::Setting(..) => {
                 return Ok(Readiness {
                     ready: fs::poll::IN | fs::poll::RDNORM | fs::poll::OUT | fs::poll::WRNORM,
                     keys: [0; 2],

@@ -4,5 +4,6 @@
 
 extern crate alloc;
 
+pub mod interfaces;
 pub mod server;
 pub mod tree;

@@ -1,4 +1,5 @@
-//! The program of /sys: portals named after disks (`vda`, `ram0`, …) lead to their drivers, which are waited for.
+//! The program of /sys: portals named after disks (`vda`, `ram0`, …) lead to their drivers, which are waited for. `net` leads to the server of the network,
+//! which is only asked for its table of interfaces.
 #![no_std]
 #![no_main]
 #![forbid(unsafe_code)]
@@ -6,15 +7,18 @@
 extern crate alloc;
 
 use alloc::string::String;
+use alloc::vec;
 use alloc::vec::Vec;
 use cairn_block::{native, Info, SECTOR};
 use cairn_idl::block::{self, Counts};
 use cairn_idl::loops::{self, lo};
+use cairn_idl::net::{self, Listing};
 use cairn_idl::vm;
 use cairn_resmgr::event::serve;
 use cairn_resmgr::{Manager, Native};
 use cairn_rt::abi::layout;
 use cairn_rt::{log, startup, time, Portal};
+use cairn_sysfs::interfaces::Interface;
 use cairn_sysfs::server::{Drivers, Looped, Partition, Sysfs};
 use cairn_sysfs::tree::{File, Tree};
 
@@ -30,12 +34,27 @@ fn partitions(disk: Portal) -> Vec<Partition> {
     list
 }
 
-/// With the portal to the driver of loop devices.
-struct Outside(Option<Portal>);
+/// Room for a line of `net`, and for some.
+const LINE: usize = 256;
+const LINES: usize = 8192;
+
+/// With the portals to the driver of loop devices, and to `net`.
+struct Outside {
+    loops: Option<Portal>,
+    net: Option<Portal>,
+}
 
 impl Outside {
     fn loops(&self) -> Option<loops::Client<'_, Portal>> {
-        self.0.as_ref().map(loops::Client)
+        self.loops.as_ref().map(loops::Client)
+    }
+
+    /// Interfaces from a number on, in a piece of the list; where to go on.
+    fn links(&self, from: u64, bytes: &mut [u8]) -> Option<(Vec<Interface>, u64)> {
+        let net = net::Client(self.net.as_ref()?);
+        let (next, length) = net.table(Listing::Links, from, bytes).ok()?;
+        let text = core::str::from_utf8(bytes.get(..length)?).ok()?;
+        Some((text.lines().filter_map(Interface::told).collect(), next))
     }
 }
 
@@ -83,6 +102,25 @@ impl Drivers for Outside {
         Some((found, (info, partitions, Some(file))))
     }
 
+    fn interfaces(&mut self) -> Vec<Interface> {
+        let (mut all, mut from) = (Vec::new(), 0);
+        let mut bytes = vec![0; LINES];
+        while let Some((some, next)) = self.links(from, &mut bytes) {
+            all.extend(some);
+            // (They are told in order: whatever `net` says, this ends.)
+            if next <= from {
+                break;
+            }
+            from = next;
+        }
+        all
+    }
+
+    fn interface(&mut self, number: u32) -> Option<Interface> {
+        let (some, _) = self.links(number.into(), &mut [0; LINE])?;
+        some.into_iter().find(|of| of.number == number)
+    }
+
     fn memory(&mut self) -> [u64; 2] {
         let vm = Portal(layout::native_slot::VM);
         let told = vm::Client(&vm).memory_stat();
@@ -112,7 +150,10 @@ fn main() -> ! {
     }
     let born = (time::realtime() / 1_000_000_000) as i64;
     let mut sysfs = Sysfs {
-        drivers: Outside(startup::portal("loop")),
+        drivers: Outside {
+            loops: startup::portal("loop"),
+            net: startup::portal("net"),
+        },
         tree,
         born,
     };

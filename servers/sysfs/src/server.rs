@@ -1,6 +1,7 @@
 //! The tree as a resource manager.
 
-use crate::tree::{Dir, File, Node, Tree};
+use crate::interfaces::{Interface, FILES};
+use crate::tree::{Dir, File, Node, Part, Tree};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec;
@@ -32,6 +33,15 @@ pub trait Drivers {
     /// The loop device with this number or the next one behind it: its number, what it is, its partitions and its file, if it has one.
     fn looped(&mut self, from: u32) -> Option<(u32, Looped)> {
         let _ = from;
+        None
+    }
+    /// The interfaces of the network, by their numbers.
+    fn interfaces(&mut self) -> Vec<Interface> {
+        Vec::new()
+    }
+    /// The one with this number, if it is there.
+    fn interface(&mut self, number: u32) -> Option<Interface> {
+        let _ = number;
         None
     }
     /// KiB of memory, in all and free.
@@ -73,6 +83,17 @@ fn inode(node: Node) -> u64 {
         Node::OfFile(at, number) => (15, at, 0x50 + number),
         Node::ToProcessor(at) => (15, at, 0x41),
         Node::ToNode(at) => (15, at, 0x42),
+        Node::Interface(number, part) => {
+            let part = match part {
+                Part::Folder => 0,
+                Part::Link => 1,
+                Part::Class => 2,
+                Part::Statistics => 3,
+                Part::File(at) => 0x100 | u64::from(at),
+                Part::Count(at) => 0x200 | u64::from(at),
+            };
+            return 1 << 60 | part << 32 | u64::from(number);
+        }
     };
     1 + (kind | (number as u64) << 4 | (at as u64) << 12)
 }
@@ -100,6 +121,32 @@ impl<D: Drivers> Sysfs<D> {
                 from = number + 1;
             }
         }
+        match dir {
+            Node::Dir(Dir::ClassNet | Dir::Links | Dir::VirtualLinks) => {
+                let all = self.drivers.interfaces();
+                self.tree.set_interfaces(all);
+            }
+            Node::Interface(number, _) => {
+                let now = self.drivers.interface(number);
+                self.tree.set_interface(number, now);
+            }
+            _ => {}
+        }
+    }
+
+    /// What a file says now.
+    fn text(&mut self, node: Node) -> Answer<Vec<u8>> {
+        if let Node::Interface(number, part) = node {
+            self.refresh(node);
+            let interface = self.tree.interface(number);
+            let interface = interface.ok_or(Failure::Errno(ENODEV))?;
+            if let Part::File(at) = part {
+                let text = interface.text(at.into()).ok_or(Failure::Errno(EIO))?;
+                return Ok(text.map_err(Failure::Errno)?.into_bytes());
+            }
+        }
+        self.count(node);
+        Ok(self.tree.text(node).unwrap_or_default().into_bytes())
     }
 
     /// A file is opened that may say what was counted.
@@ -138,9 +185,17 @@ impl<D: Drivers> Server for Sysfs<D> {
 
     fn meta(&mut self, node: Node) -> Answer<Meta> {
         let (mode, size) = match node {
-            Node::Link(..) | Node::Subsystem(_) | Node::ToProcessor(_) | Node::ToNode(_) => {
-                (s::IFLNK | 0o777, 0)
+            Node::Link(..)
+            | Node::Subsystem(_)
+            | Node::ToProcessor(_)
+            | Node::ToNode(_)
+            | Node::Interface(_, Part::Link | Part::Class) => (s::IFLNK | 0o777, 0),
+            Node::Interface(_, Part::File(at)) => {
+                let written = FILES.get(usize::from(at)).is_some_and(|file| file.1);
+                let mode = if written { 0o644 } else { 0o444 };
+                (s::IFREG | mode, 4096)
             }
+            Node::Interface(_, Part::Count(_)) => (s::IFREG | 0o444, 4096),
             Node::Property(..)
             | Node::OfQueue(..)
             | Node::OfFile(..)
@@ -208,12 +263,22 @@ impl<D: Drivers> Server for Sysfs<D> {
         let mut names = vec![(".".into(), dir), ("..".into(), self.tree.above(dir))];
         names.extend(self.tree.children(dir));
         let mut position = position;
-        while let Some((name, node)) = names.get(position as usize) {
+        for (at, (name, node)) in names.iter().enumerate() {
+            // (Who reads a list in pieces misses no interface that stays, whatever comes and goes.)
+            let at = match *node {
+                Node::Interface(number, Part::Folder | Part::Link) if at > 1 => {
+                    1 + u64::from(number)
+                }
+                _ => at as u64,
+            };
+            if at < position {
+                continue;
+            }
             let meta = self.meta(*node)?;
-            if !into.add(meta.ino, position + 1, meta.mode, name.as_bytes()) {
+            if !into.add(meta.ino, at + 1, meta.mode, name.as_bytes()) {
                 break;
             }
-            position += 1;
+            position = at + 1;
         }
         Ok(position)
     }
@@ -226,11 +291,20 @@ impl<D: Drivers> Server for Sysfs<D> {
         state: &mut Snapshot,
     ) -> Answer<Opened<Node>> {
         if flags & o::ACCMODE != o::RDONLY {
+            // `net` judges who writes.
+            if let Node::Interface(number, Part::File(at)) = node {
+                if let Some((name, true, _)) = FILES.get(usize::from(at)) {
+                    return Err(cx.redirect(format!("net:{name}@{number}").as_bytes()));
+                }
+            }
             return Err(Failure::Errno(EACCES));
         }
-        self.count(node);
-        let text = self.tree.text(node).unwrap_or_default().into_bytes();
         let kind = layout::default_kind(self.meta(node)?.mode);
+        if let Node::Interface(..) = node {
+            // (What cannot be read can be opened.)
+            return Ok(Opened { node, kind });
+        }
+        let text = self.text(node)?;
         *state = Snapshot::opened(cx, text)?;
         Ok(Opened { node, kind })
     }
@@ -243,10 +317,8 @@ impl<D: Drivers> Server for Sysfs<D> {
         length: usize,
     ) -> Answer<Data<'a>> {
         let node = handle.node;
-        handle.state.read(cx, offset, length, || {
-            self.count(node);
-            Ok(self.tree.text(node).unwrap_or_default().into_bytes())
-        })
+        let text = || self.text(node);
+        handle.state.read(cx, offset, length, text)
     }
 
     fn close(&mut self, cx: &mut Context, mut handle: Handle<Self>) {
@@ -321,5 +393,115 @@ mod tests {
         assert!(bench
             .open(b"block/new", o::CREAT | o::WRONLY, 0o644)
             .is_err());
+    }
+
+    /// A network whose interfaces come and go: their numbers.
+    struct Network(Vec<u32>);
+
+    impl Network {
+        fn line(number: u32) -> Option<Interface> {
+            Interface::told(&format!(
+                "{number} 65534 - 4241 1500 500 1 2 3 4 5 6 1 4097 1000 -1 tun{number}"
+            ))
+        }
+    }
+
+    impl Drivers for Network {
+        fn look(&mut self, _: &str) -> Option<(Info, Vec<Partition>)> {
+            None
+        }
+        fn interfaces(&mut self) -> Vec<Interface> {
+            self.0.iter().filter_map(|at| Network::line(*at)).collect()
+        }
+        fn interface(&mut self, number: u32) -> Option<Interface> {
+            let there = self.0.contains(&number);
+            Network::line(number).filter(|_| there)
+        }
+        fn memory(&mut self) -> [u64; 2] {
+            [0; 2]
+        }
+        fn counts(&mut self, _: &str, _: u32) -> Option<Counts> {
+            None
+        }
+    }
+
+    fn network(numbers: Vec<u32>) -> Bench<Sysfs<Network>> {
+        let sysfs = Sysfs {
+            drivers: Network(numbers),
+            tree: Tree::new(1),
+            born: 7,
+        };
+        Bench::new(sysfs, b"/sys")
+    }
+
+    #[test]
+    fn an_interface_is_what_net_says_now_and_gone_with_it() {
+        let mut b = network(vec![2, 9]);
+        let read = |b: &mut Bench<Sysfs<Network>>, file: u64| {
+            let answer = b.call(file, &[fs::READ, fs::POSITION], b"", 100).unwrap();
+            match answer.result() {
+                bad @ ..0 => Err(bad),
+                _ => Ok(answer.bytes().to_vec()),
+            }
+        };
+        let path = b"class/net/tun9/tun_flags";
+        let flags = b.open(path, o::RDONLY, 0).unwrap();
+        let unread = b.open(path, o::RDONLY, 0).unwrap();
+        let nothing = b.open(b"class/net/tun9/phys_port_id", o::RDONLY, 0);
+        assert_eq!(read(&mut b, flags), Ok(b"0x1001\n".to_vec()));
+        assert_eq!(read(&mut b, nothing.unwrap()), Err(-EOPNOTSUPP));
+        let count = b.open(
+            b"devices/virtual/net/tun9/statistics/tx_bytes",
+            o::RDONLY,
+            0,
+        );
+        assert_eq!(read(&mut b, count.unwrap()), Ok(b"5\n".to_vec()));
+        let folder = b.open(b"class/net/tun9", o::RDONLY, 0).unwrap();
+        let answer = b.call(folder, &[fs::GETPATH], b"", 100).unwrap();
+        assert_eq!(answer.bytes(), b"/sys/devices/virtual/net/tun9");
+        // `net` judges who writes what it lets be written; nobody else writes anything.
+        assert_eq!(b.open(b"class/net/tun9/mtu", o::WRONLY, 0), Err(-REDIRECT));
+        assert_eq!(
+            b.open(b"class/net/tun9/tx_queue_len", o::RDWR, 0),
+            Err(-EACCES)
+        );
+        b.server.drivers.0 = vec![2];
+        assert_eq!(read(&mut b, unread), Err(-ENODEV));
+        assert_eq!(b.open(path, o::RDONLY, 0), Err(-ENOENT));
+        assert!(b.open(b"class/net/tun2/mtu", o::RDONLY, 0).is_ok());
+    }
+
+    #[test]
+    fn who_reads_the_list_in_pieces_misses_no_interface_that_stays() {
+        let mut b = network((1..=128).collect());
+        let folder = b.open(b"class/net", o::RDONLY, 0).unwrap();
+        let mut seen = Vec::new();
+        loop {
+            let answer = b.call(folder, &[fs::READDIR], b"", 200).unwrap();
+            let bytes = answer.bytes().to_vec();
+            if bytes.is_empty() {
+                break;
+            }
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            seen.extend(text.split("tun").skip(1).filter_map(|rest| {
+                let end = rest.find(|c: char| !c.is_ascii_digit())?;
+                rest[..end].parse::<u32>().ok()
+            }));
+            // What was seen goes, and so does every third of what follows; others come.
+            let last = seen.last().copied().unwrap_or(0);
+            let all = &mut b.server.drivers.0;
+            all.retain(|at| *at > last && at % 3 != 0);
+            if last <= 128 {
+                all.push(1000 + last);
+            }
+        }
+        let stays = (1..=128).filter(|at| at % 3 != 0);
+        for number in stays {
+            assert_eq!(
+                seen.iter().filter(|at| **at == number).count(),
+                1,
+                "{number}"
+            );
+        }
     }
 }

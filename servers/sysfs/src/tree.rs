@@ -1,5 +1,7 @@
-//! What is in the tree: directories, and for each disk and partition a directory with a file for each of its properties, in Linux's words. Other places lead there by links. And the processors.
+//! What is in the tree: directories, and for each disk, partition and network interface a directory with a file for each of its properties, in Linux's words.
+//! Other places lead there by links. And the processors.
 
+use crate::interfaces::{Interface, COUNTS, FILES};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -76,6 +78,21 @@ pub enum Node {
     /// From the node to its processors, and back.
     ToProcessor(usize),
     ToNode(usize),
+    /// Of the interface with this number.
+    Interface(u32, Part),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    Folder,
+    /// From the class to the folder, and back.
+    Link,
+    Class,
+    Statistics,
+    /// By its place in [`FILES`].
+    File(u8),
+    /// By its place in [`COUNTS`].
+    Count(u8),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -84,11 +101,16 @@ pub enum Dir {
     Block,
     Class,
     ClassBlock,
+    ClassNet,
     Dev,
     DevBlock,
     DevChar,
     Devices,
     Disks,
+    /// Interfaces of devices, and others.
+    Links,
+    Virtual,
+    VirtualLinks,
     Fs,
     /// Empty, for mount(2).
     Cgroup,
@@ -101,15 +123,19 @@ pub enum Dir {
 }
 
 /// Directory, the one above it, its name.
-const DIRS: [(Dir, Dir, &str); 14] = [
+const DIRS: [(Dir, Dir, &str); 18] = [
     (Dir::Block, Dir::Root, "block"),
     (Dir::Class, Dir::Root, "class"),
     (Dir::ClassBlock, Dir::Class, "block"),
+    (Dir::ClassNet, Dir::Class, "net"),
     (Dir::Dev, Dir::Root, "dev"),
     (Dir::DevBlock, Dir::Dev, "block"),
     (Dir::DevChar, Dir::Dev, "char"),
     (Dir::Devices, Dir::Root, "devices"),
     (Dir::Disks, Dir::Devices, "block"),
+    (Dir::Links, Dir::Devices, "net"),
+    (Dir::Virtual, Dir::Devices, "virtual"),
+    (Dir::VirtualLinks, Dir::Virtual, "net"),
     (Dir::Fs, Dir::Root, "fs"),
     (Dir::Cgroup, Dir::Fs, "cgroup"),
     (Dir::Kernel, Dir::Root, "kernel"),
@@ -305,6 +331,8 @@ fn device_name(disk: &str, partition: u32) -> String {
 
 pub struct Tree {
     devices: Vec<Device>,
+    /// By their numbers, which grow.
+    interfaces: Vec<Interface>,
     /// 1 to 64.
     processors: usize,
     /// KiB of memory, in all and free, when somebody last asked.
@@ -315,8 +343,37 @@ impl Tree {
     pub fn new(processors: u64) -> Tree {
         Tree {
             devices: Vec::new(),
+            interfaces: Vec::new(),
             processors: processors.clamp(1, 64) as usize,
             memory: [0; 2],
+        }
+    }
+
+    /// All interfaces that there are now.
+    pub fn set_interfaces(&mut self, all: Vec<Interface>) {
+        self.interfaces = all;
+    }
+
+    /// What there is now of the interface with this number.
+    pub fn set_interface(&mut self, number: u32, now: Option<Interface>) {
+        let at = self.interfaces.iter().position(|of| of.number == number);
+        match (at, now) {
+            (Some(at), Some(now)) => self.interfaces[at] = now,
+            (Some(at), None) => drop(self.interfaces.remove(at)),
+            // (It is found by a list of all.)
+            (None, _) => {}
+        }
+    }
+
+    pub fn interface(&self, number: u32) -> Option<&Interface> {
+        self.interfaces.iter().find(|of| of.number == number)
+    }
+
+    /// The folder that an interface's own is in.
+    fn folder_of(&self, number: u32) -> Dir {
+        match self.interface(number) {
+            Some(of) if !of.is_virtual() => Dir::Links,
+            _ => Dir::VirtualLinks,
         }
     }
 
@@ -447,6 +504,19 @@ impl Tree {
                         );
                         found.push(("node0".to_string(), Node::MemoryNode));
                     }
+                    Dir::ClassNet | Dir::Links | Dir::VirtualLinks => {
+                        let part = match dir {
+                            Dir::ClassNet => Part::Link,
+                            _ => Part::Folder,
+                        };
+                        let all = self.interfaces.iter();
+                        let here = all.filter(|of| {
+                            part == Part::Link || of.is_virtual() == (dir == Dir::VirtualLinks)
+                        });
+                        found.extend(
+                            here.map(|of| (of.name.clone(), Node::Interface(of.number, part))),
+                        );
+                    }
                     _ => {}
                 }
             }
@@ -488,6 +558,26 @@ impl Tree {
                     found.extend(parts.map(|(at, d)| (d.name.clone(), Node::Device(at))));
                 }
             }
+            Node::Interface(number, Part::Folder) => {
+                let Some(interface) = self.interface(number) else {
+                    return found;
+                };
+                let part = |part| Node::Interface(number, part);
+                found.extend(interface.files().map(|at| {
+                    let (name, ..) = FILES[at];
+                    (name.to_string(), part(Part::File(at as u8)))
+                }));
+                found.push(("statistics".to_string(), part(Part::Statistics)));
+                found.push(("subsystem".to_string(), part(Part::Class)));
+            }
+            Node::Interface(number, Part::Statistics) if self.interface(number).is_some() => {
+                found.extend(COUNTS.iter().enumerate().map(|(at, (name, _))| {
+                    (
+                        name.to_string(),
+                        Node::Interface(number, Part::Count(at as u8)),
+                    )
+                }));
+            }
             Node::File(at) => {
                 for (number, (name, _)) in OF_FILE.iter().enumerate() {
                     found.push((name.to_string(), Node::OfFile(at, number)));
@@ -517,6 +607,14 @@ impl Tree {
             Node::OfQueue(at, _) => Node::Queue(at),
             Node::OfFile(at, _) => Node::File(at),
             Node::Link(dir, _) => Node::Dir(dir),
+            Node::Interface(number, part) => match part {
+                Part::Folder => Node::Dir(self.folder_of(number)),
+                Part::Link => Node::Dir(Dir::ClassNet),
+                Part::Class | Part::Statistics | Part::File(_) => {
+                    Node::Interface(number, Part::Folder)
+                }
+                Part::Count(_) => Node::Interface(number, Part::Statistics),
+            },
             Node::Partitions | Node::Statistics => Node::Dir(Dir::Scheme),
             Node::OfProcessors(_) | Node::Processor(_) => Node::Dir(Dir::Processors),
             Node::Topology(at) | Node::ToNode(at) => Node::Processor(at),
@@ -551,6 +649,14 @@ impl Tree {
         Some(match link {
             Node::Link(dir, at) => (Node::Dir(dir), Node::Device(at)),
             Node::Subsystem(at) => (Node::Device(at), Node::Dir(Dir::ClassBlock)),
+            Node::Interface(number, Part::Link) => (
+                Node::Dir(Dir::ClassNet),
+                Node::Interface(number, Part::Folder),
+            ),
+            Node::Interface(number, Part::Class) => (
+                Node::Interface(number, Part::Folder),
+                Node::Dir(Dir::ClassNet),
+            ),
             Node::ToProcessor(at) => (Node::MemoryNode, Node::Processor(at)),
             Node::ToNode(at) => (Node::Processor(at), Node::MemoryNode),
             _ => return None,
@@ -576,6 +682,9 @@ impl Tree {
             Node::OfTopology(at, number) => TOPOLOGY.get(number)?.1(self.processors, at),
             Node::OfNodes(number) => NODES.get(number)?.1.to_string(),
             Node::OfNode(number) => OF_NODE.get(number)?.1(self.processors, self.memory),
+            Node::Interface(number, Part::Count(at)) => {
+                self.interface(number)?.count(at.into())?.to_string()
+            }
             Node::Partitions => return Some(self.partitions()),
             Node::Statistics => return Some(self.statistics()),
             _ => return None,

@@ -102,6 +102,12 @@ impl Tunnel {
         }
     }
 
+    /// As /sys/class/net has it: its flags, owner and group (-1: none).
+    pub fn told(&self) -> (u16, i64, i64) {
+        let id = |id: Option<u32>| id.map_or(-1, i64::from);
+        (self.flags, id(self.owner), id(self.group))
+    }
+
     /// IFLA_LINKINFO: its kind, its owner and group, and its flags, one by one.
     pub fn described(&self) -> Vec<u8> {
         let mut data = Vec::new();

@@ -654,3 +654,102 @@ proptest! {
         prop_assert_eq!(b.server.interfaces.all.len(), 1);
     }
 }
+
+/// A piece of the table for `sysfs`, and where it goes on.
+fn links(b: &mut Bench<Net>, place: u64, room: usize) -> (String, u64) {
+    let words = [net::TABLE, net::Listing::Links as u64, place];
+    let answer = call(b, 0, &words, b"", room).unwrap();
+    let text = String::from_utf8(answer.bytes().to_vec()).unwrap();
+    (text, answer.words[1])
+}
+
+#[test]
+fn sysfs_is_told_of_each_interface_by_its_number() {
+    let mut b = privileged();
+    let mut files = Vec::new();
+    for at in 0..20 {
+        let file = open(&mut b);
+        let name = format!("an_interface_{at}");
+        take(&mut b, file, &name.as_bytes()[..15.min(name.len())], BARE).unwrap();
+        files.push(file);
+    }
+    set(&mut b, files[0], TUNSETOWNER, 1000);
+    // One in a line's room, and where to go on.
+    let (first, next) = links(&mut b, 0, 256);
+    assert_eq!(first.lines().count(), 1, "{first}");
+    assert!(first.starts_with("1 772 00:00:00:00:00:00 ") && first.ends_with(" 0 0 0 0 lo\n"));
+    let (line, after) = links(&mut b, next, 256);
+    assert_eq!(
+        line,
+        format!("{next} 65534 - 4240 1500 500 0 0 0 0 0 0 1 4097 1000 -1 an_interface_0\n")
+    );
+    // It goes: who asks for it is told of the next.
+    b.close(files[0]);
+    assert!(links(&mut b, next, 256).0.starts_with(&format!("{after} ")));
+    let (mut place, mut count) = (0, 0);
+    loop {
+        let (text, next) = links(&mut b, place, 1024);
+        count += text.lines().count();
+        assert!(text.len() <= 1024 && (next == 0 || next > place));
+        if next == 0 {
+            break;
+        }
+        place = next;
+    }
+    assert_eq!(count, 20);
+    assert_eq!(links(&mut b, u64::MAX, 256).0, "");
+}
+
+#[test]
+fn an_interface_is_set_by_its_files_by_who_has_the_capability() {
+    let mut b = privileged();
+    let tun = open(&mut b);
+    take(&mut b, tun, b"t", BARE).unwrap();
+    let number = b.server.interfaces.by_name(b"t").unwrap().number;
+    b.fake.pass = Some(0);
+    let file = |of: &str| format!("{of}@{number}").into_bytes();
+    let start = |b: &mut Bench<Net>, file: u64| {
+        let answer = call(b, file, &[fs::READ, 0], b"", 20).unwrap();
+        match answer.result() {
+            count @ 0.. => Ok(answer.data[..count as usize].to_vec()),
+            error => Err(-error),
+        }
+    };
+    let mtu = b.open(&file("mtu"), o::RDWR, 0).unwrap();
+    let flags = b.open(&file("flags"), o::RDWR, 0).unwrap();
+    assert_eq!(write(&mut b, mtu, b"0x500\n"), 6);
+    assert_eq!(start(&mut b, mtu), Ok(b"1280\n".to_vec()));
+    assert_eq!(write(&mut b, flags, b"0x1091"), 6);
+    assert_eq!(start(&mut b, flags), Ok(b"0x1091\n".to_vec()));
+    for (text, error) in [
+        (&b"67"[..], EINVAL),
+        (b" 1300", EINVAL),
+        (b"1300\n\n", EINVAL),
+        (b"0x", EINVAL),
+        (b"+", EINVAL),
+        (b"\xff", EINVAL),
+        (b"4294968796", EINVAL),
+        (b"99999999999999999999", ERANGE),
+        (&[b'1'; 65], EINVAL),
+    ] {
+        assert_eq!(write(&mut b, mtu, text), -error, "{text:?}");
+    }
+    for wrong in ["mtu@", "mtu@99", "mtu", "mtu@x", "name@1", "@1", "mtu@1@1"] {
+        assert_eq!(
+            b.open(wrong.as_bytes(), o::RDONLY, 0),
+            Err(-ENOENT),
+            "{wrong}"
+        );
+    }
+    // The file's mode, and the capability of who writes.
+    b.fake.service = Some(Box::new(|_, _| [0; 8]));
+    b.label = USER;
+    assert_eq!(b.open(&file("mtu"), o::WRONLY, 0), Err(-EACCES));
+    assert!(b.open(&file("mtu"), o::RDONLY, 0).is_ok());
+    assert_eq!(write(&mut b, mtu, b"1400"), -EPERM);
+    assert_eq!(write(&mut b, flags, b"0"), -EPERM);
+    assert_eq!(start(&mut b, mtu), Ok(b"1280\n".to_vec()));
+    b.close(tun);
+    assert_eq!(write(&mut b, mtu, b"1400"), -ENODEV);
+    assert_eq!(start(&mut b, mtu), Err(ENODEV));
+}
