@@ -5,6 +5,7 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
+#include <netpacket/packet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -261,6 +262,19 @@ int main(void) {
     table("local", pair[0], NULL, 0, pair[1]);
     close(pair[0]);
     close(pair[1]);
+
+    /* Frames, and messages of netlink(7) that are too short to say anything. */
+    struct sockaddr_ll frame = {AF_PACKET, htons(0x88b5), if_nametoindex("lo"), 0, 0, 6, {0}};
+    fd = socket(AF_PACKET, SOCK_DGRAM, 0);
+    table("frames", fd, (union name *)&frame, sizeof frame, fd);
+    close(fd);
+    struct {
+        unsigned short family, pad;
+        unsigned pid, groups;
+    } kernel = {AF_NETLINK, 0, 0, 0};
+    fd = socket(AF_NETLINK, SOCK_RAW, 0);
+    table("netlink", fd, (union name *)&kernel, sizeof kernel, fd);
+    close(fd);
 
     works4();
     works6();

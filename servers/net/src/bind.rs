@@ -1,6 +1,7 @@
 //! bind(2): addresses and ports of sockets.
 
 use crate::address::{Address, Endpoint};
+use crate::packet::protocol::{TCP, UDP};
 use crate::ports::{Claim, Ports, PRIVILEGED};
 use crate::server::{fail, Net};
 use crate::socket::State;
@@ -86,6 +87,10 @@ impl Net {
         let socket = self.socket_mut(index)?;
         socket.address_bound = !address.is_any();
         socket.port_bound = port != 0;
+        // An address of IPv6 says so, and that stays.
+        if !address.is_any() && !address.is_v4() && matches!(socket.protocol, TCP | UDP) {
+            socket.options.only_v6 |= !socket.is_raw();
+        }
         socket.scope = (word >> 32) as u32;
         Ok(())
     }

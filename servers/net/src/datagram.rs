@@ -188,7 +188,7 @@ impl Net {
         };
         let half = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
         let (source, destination, length) = (half(0), half(2), usize::from(half(4)));
-        if length < HEADER || length > bytes.len() || destination == 0 {
+        if length < HEADER || length > bytes.len() {
             return;
         }
         let unchecked = half(6) == 0 && header.is_v4();
@@ -522,7 +522,7 @@ impl Net {
             return fail(EMSGSIZE);
         }
         let (to, mut header, way) = self.sending(cx, index, sent)?;
-        if to.port == 0 {
+        if to.port == 0 && sent.to.is_some() {
             return fail(EINVAL);
         }
         let between = self.between(cx, index, sent, &header)?;
@@ -608,6 +608,15 @@ impl Net {
                 let (broadcast, device) = (socket.options.broadcast, socket.options.device);
                 let scope = (cx.request.words[3] >> 32) as u32;
                 let socket = self.socket(index)?;
+                if !socket.is_v4() {
+                    let other = !to.address.is_v4() && !to.address.is_any();
+                    if to.address.is_v4() && socket.options.only_v6 {
+                        return fail(ENETUNREACH);
+                    }
+                    if other && socket.local.address.is_v4() {
+                        return fail(EAFNOSUPPORT);
+                    }
+                }
                 let near = !to.address.is_v4() && to.address.needs_scope();
                 let group_by = match to.address.is_multicast() {
                     true => socket.options.multicast_if6,

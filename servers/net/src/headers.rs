@@ -13,7 +13,7 @@ use cairn_ethernet::extensions::{self, DESTINATION, HOP_BY_HOP};
 use cairn_ethernet::options::{self, Here, Wrong};
 use cairn_idl::capability;
 use cairn_idl::errno::*;
-use cairn_idl::net::{with, INET, INET6};
+use cairn_idl::net::{with, INET, INET6, NETLINK, PACKET};
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::{Context, Failure};
 
@@ -328,6 +328,11 @@ impl Net {
     /// Words that mean nothing where it goes, which are those of the other family.
     fn forget_words(&self, index: u32, sent: &mut Sent) -> Answer<()> {
         let socket = self.socket(index)?;
+        if !matches!(socket.family, INET | INET6) {
+            (sent.ttl, sent.tos) = (None, None);
+            (sent.from, sent.interface) = (None, 0);
+            return Ok(());
+        }
         let to = sent.to.or(socket.remote);
         let v4 = socket.is_v4() || to.is_some_and(|to| to.address.is_v4());
         if socket.is_stream() || !v4 {
@@ -370,9 +375,12 @@ impl Net {
         length: usize,
     ) -> Answer<()> {
         let socket = self.socket(index)?;
-        if length > cx.request.out_len || !matches!(socket.family, INET | INET6) {
+        if length > cx.request.out_len {
             return fail(EINVAL);
         }
+        // Frames and messages of netlink are no packets of any family; of netlink nothing of sockets in general means something.
+        let netlink = socket.family == NETLINK;
+        let other = netlink || socket.family == PACKET;
         // Of a stream only those of sockets in general mean something; of others those of the family that the packet will have.
         let stream = socket.is_stream();
         let to = sent.to.or(socket.remote);
@@ -394,6 +402,7 @@ impl Net {
                 _ => None,
             };
             match (level, number, data) {
+                (SOCKET, ..) if netlink => return fail(EINVAL),
                 (SOCKET, MARK, _) => {
                     if !self.has_capability(cx, capability::NET_RAW)
                         && !self.has_capability(cx, capability::NET_ADMIN)
@@ -406,7 +415,7 @@ impl Net {
                     Some(flags) if flags & !STAMPS_OF_SENDS == 0 => {}
                     _ => return fail(EINVAL),
                 },
-                _ if stream => {}
+                _ if stream || other => {}
                 (IP, ..) if !v4 => {}
                 (IPV6, ..) if own => {}
                 (IPV6, PACKET_INFO, data) if v4 => {

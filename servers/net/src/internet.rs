@@ -283,7 +283,7 @@ impl Net {
             local_port: segment.destination,
             remote_port: segment.source,
         };
-        if segment.source == 0 || segment.destination == 0 || Address(ends.remote).is_any() {
+        if Address(ends.remote).is_any() {
             return;
         }
         if self.some_are_near && self.is_far(&ends, header) {

@@ -229,7 +229,9 @@ impl Net {
         ce: bool,
     ) {
         let length = text.len() as u32;
-        let Some(index) = self.listener_for(ends) else {
+        // (Nobody listens at port 0, and nobody is talked to who says that he is there.)
+        let listener = self.listener_for(ends);
+        let Some(index) = listener.filter(|_| ends.remote_port != 0) else {
             if let Some(reset) = segment.reset(length) {
                 self.send_segment(cx, ends, &reset);
             }

@@ -1117,3 +1117,34 @@ impl Net {
         }
     }
 }
+
+#[test]
+fn nobody_is_at_port_0_and_who_asks_is_told() {
+    let mut b = bench();
+    for (family, address) in [(INET, Address::LOOPBACK_V4), (INET6, Address::LOOPBACK)] {
+        let s = socket(&mut b, family, STREAM);
+        assert_eq!(connect(&mut b, s, address, 0), -ECONNREFUSED);
+        let d = socket(&mut b, family, DATAGRAM);
+        assert_eq!(send_to(&mut b, d, b"x", address, 0), -EINVAL);
+        assert_eq!(connect(&mut b, d, address, 0), 0);
+        assert_eq!(send(&mut b, d, b"x"), 1);
+        assert_eq!(send(&mut b, d, b"x"), -ECONNREFUSED);
+    }
+}
+
+#[test]
+fn an_address_of_ipv6_makes_a_socket_one_of_ipv6_only() {
+    let mut b = bench();
+    let only = |b: &mut Bench<Net>, s: u64| {
+        let answer = call(b, s, &[net::GET_OPTION, 41 << 32 | 26], b"", 0).unwrap();
+        answer.words[1]
+    };
+    for kind in [STREAM, DATAGRAM] {
+        for (address, after) in [(Address::LOOPBACK, 1), (Address::ANY, 0)] {
+            let s = socket(&mut b, INET6, kind);
+            assert_eq!(only(&mut b, s), 0);
+            assert_eq!(bind(&mut b, s, address, 0), 0);
+            assert_eq!(only(&mut b, s), after, "{address:?}");
+        }
+    }
+}

@@ -84,3 +84,4 @@ s 'ss -K' 'ss -H -K dst 127.0.0.1 dport = :7010 | wc -l'
 s 'ss -x of everything' 'ss -H -xa | wc -l | sed "s/[1-9][0-9]*/some/"'
 # (Last: who takes `lo` down loses the address of IPv6.)
 try 'ip link set' 'ip link set lo mtu 9000; ip link show lo | grep -o "mtu [0-9]*"; ip link set lo mtu 65536; ip link set lo down; ip link show lo | grep -o "<[A-Z,_]*>"; ip link set lo up; ip link show lo | grep -o "<[A-Z,_]*>"; ping -c 1 -q 127.0.0.1 | grep -c "1 received"'
+try 'ip tuntap' 'ip tuntap add dev t0 mode tun user 1000 && ip tuntap add dev t1 mode tap group 5 && ip tuntap list; ip tuntap del dev t0 mode tun; ip tuntap del dev t1 mode tap; ip tuntap list | wc -l'
