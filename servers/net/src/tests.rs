@@ -1148,3 +1148,119 @@ fn an_address_of_ipv6_makes_a_socket_one_of_ipv6_only() {
         }
     }
 }
+
+/// What a program below the personality does with connect(2) of no family, on 1,000 and on 10,000 sockets.
+#[test]
+fn many_forget_their_peers_and_keep_only_what_they_asked_for() {
+    for many in [1_000, 10_000] {
+        let mut b = bench();
+        let to = socket(&mut b, INET6, DATAGRAM);
+        assert_eq!(bind(&mut b, to, Address::ANY, 5000), 0);
+        let mut all = Vec::new();
+        for at in 0..many {
+            let family = [INET, INET6][at % 2];
+            let s = socket(&mut b, family, DATAGRAM);
+            let near = [Address::LOOPBACK_V4, Address::LOOPBACK][at % 2];
+            // A third of them asked for a port that all share, and a third for an address.
+            if at % 3 == 0 {
+                let share = [net::SET_OPTION, 1 << 32 | 15, 1, 0];
+                assert_eq!(result(&mut b, s, &share), 0);
+                let any = [Address::ANY_V4, Address::ANY][at % 2];
+                let port = 6000 + (at % 2) as u16;
+                assert_eq!(bind(&mut b, s, any, port), 0);
+            }
+            if at % 3 == 1 {
+                assert_eq!(bind(&mut b, s, near, 0), 0);
+            }
+            all.push((s, near));
+        }
+        let charged = b.fake.charged.clone();
+        let free = b.server.connected.len();
+        for round in 0..2 {
+            for (s, near) in &all {
+                assert_eq!(connect(&mut b, *s, *near, 5000), 0);
+            }
+            // (Of those with the same two ends one is listed.)
+            let listed = many - many.div_ceil(3) + 2;
+            assert_eq!(b.server.connected.len(), free + listed);
+            for (s, _) in &all {
+                assert_eq!(result(&mut b, *s, &[net::CONNECT, 0, 0, 0]), 0);
+                // Twice, and with words that mean nothing then.
+                let words = [net::CONNECT, random(), random(), random() & !0xffff_0000];
+                assert_eq!(result(&mut b, *s, &words), 0, "{words:x?}");
+            }
+            assert_eq!(b.server.connected.len(), free);
+            assert_eq!(b.fake.charged, charged, "{round}");
+        }
+        for (at, (s, near)) in all.iter().enumerate() {
+            let any = [Address::ANY_V4, Address::ANY][at % 2];
+            let (address, port) = name(&mut b, *s, 0).unwrap();
+            match at % 3 {
+                0 => assert_eq!((address, port), (any, 6000 + (at % 2) as u16)),
+                1 => assert_eq!((address, port), (*near, 0)),
+                _ => assert_eq!((address, port), (any, 0)),
+            }
+            assert_eq!(name(&mut b, *s, 1), Err(-ENOTCONN));
+            b.close(*s);
+        }
+        b.close(to);
+        all_gone(&mut b);
+    }
+}
+
+#[test]
+fn whatever_is_said_to_connect_ends_and_comes_back() {
+    let mut b = bench();
+    for _ in 0..40 {
+        let kinds = [
+            (INET, DATAGRAM, 0),
+            (INET6, DATAGRAM, 0),
+            (INET, STREAM, 0),
+            (INET6, STREAM, 0),
+            (INET, DATAGRAM, 1),
+            (INET6, DATAGRAM, 58),
+            (net::NETLINK, net::RAW, 0),
+            (INET, net::RAW, 253),
+            (net::PACKET, net::RAW, 0),
+        ];
+        let mut all = Vec::new();
+        for (family, kind, protocol) in kinds {
+            let words = [net::SOCKET, family, kind, protocol, 0];
+            let answer = call(&mut b, 0, &words, b"", 0).unwrap();
+            if answer.result() == 0 {
+                all.push(answer.minted[0]);
+            }
+        }
+        for _ in 0..300 {
+            let s = all[random() as usize % all.len()];
+            let address = match random() % 6 {
+                0 => Address::LOOPBACK.words(),
+                1 => Address::LOOPBACK_V4.words(),
+                2 => Address::ANY.words(),
+                3 => Address::ANY_V4.words(),
+                4 => [0; 2],
+                _ => [random(), random()],
+            };
+            let family = [0, INET, INET6, net::NETLINK, net::PACKET, random() & 0xffff];
+            let family = family[random() as usize % 6];
+            let port = [0, 9, 5000, random() & 0xffff][random() as usize % 4];
+            let scope = [0, 1, random() & 0xffff_ffff][random() as usize % 3];
+            let operation = [net::CONNECT, net::CONNECT, net::BIND][random() as usize % 3];
+            let words = [
+                operation,
+                address[0],
+                address[1],
+                port | family << 16 | scope << 32,
+            ];
+            let _ = call(&mut b, s, &words, b"", 0);
+            if random() % 4 == 0 {
+                let _ = send(&mut b, s, b"text");
+            }
+        }
+        for s in all {
+            b.close(s);
+        }
+        pass(&mut b, 200_000_000_000);
+    }
+    all_gone(&mut b);
+}
