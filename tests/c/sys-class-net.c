@@ -228,7 +228,9 @@ int main(void)
 	up("tun7", 1);
 	up("tap7", 1);
 	printf("up\n");
-	static const char *const states[] = { "carrier", "flags", "operstate", "dormant", "speed", "duplex", "carrier_changes", "carrier_up_count", "carrier_down_count" };
+	static const char *const states[] = {
+		"carrier", "flags", "operstate", "dormant", "speed", "duplex", "carrier_changes", "carrier_up_count", "carrier_down_count",
+	};
 	for (unsigned i = 0; i < sizeof states / sizeof *states; i++)
 		for (int of = 1; of < 3; of++) {
 			char at[100];

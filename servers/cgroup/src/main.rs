@@ -133,7 +133,7 @@ impl Groups for Proc {
     fn pid(&mut self, domain: u32) -> Result<u64, i64> {
         let client = proc::Client(&self.0);
         let ids = client
-            .ids_of(domain, 0)
+            .ids_of(domain, 0, &mut [])
             .map_err(|failure| failure.errno())?;
         Ok(ids.pid)
     }

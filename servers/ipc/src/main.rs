@@ -62,7 +62,7 @@ impl Outside for Machine {
     fn queue_limit(&mut self, domain: Id) -> u64 {
         let limit = || {
             let proc = proc::Client(&self.proc?);
-            let pid = proc.ids_of(domain, 0).ok()?.pid;
+            let pid = proc.ids_of(domain, 0, &mut []).ok()?.pid;
             let mut limits = [0; 16];
             proc.limits_of(MSGQUEUE, pid, &mut limits).ok()?;
             Some(u64::from_le_bytes(*limits.first_chunk()?))

@@ -5,6 +5,7 @@ use crate::server::{fail, Node, Sockets};
 use crate::socket::{Peer, Socket, State};
 use crate::{key, READABLE, ROOM};
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 use cairn_idl::errno::*;
 use cairn_idl::fs::o;
 use cairn_idl::proc;
@@ -16,6 +17,17 @@ use cairn_rt::{Message, Portal};
 /// Most that may wait to be accepted, whatever listen(2) says (net.core.somaxconn).
 const BACKLOG_MAX: u64 = 4096;
 
+/// Bytes of most supplementary groups of a process.
+pub(crate) const GROUPS: usize = 128;
+
+fn copied(groups: &[u8]) -> Answer<Vec<u8>> {
+    let mut copy = Vec::new();
+    let room = copy.try_reserve_exact(groups.len());
+    room.map_err(|_| Failure::Errno(ENOBUFS))?;
+    copy.extend_from_slice(groups);
+    Ok(copy)
+}
+
 impl Sockets {
     /// Who calls: user and group by the label, the process as `proc` says.
     pub(crate) fn caller(&self, cx: &mut Context) -> Credentials {
@@ -24,6 +36,26 @@ impl Sockets {
             uid: cx.uid(),
             gid: cx.gid(),
         }
+    }
+
+    /// The same with its supplementary groups.
+    fn caller_with_groups(&self, cx: &mut Context) -> Answer<(Credentials, Vec<u8>)> {
+        let Some(proc) = self.proc else {
+            return Ok((self.caller(cx), Vec::new()));
+        };
+        let mut groups = [0; GROUPS];
+        let message = Message::new(&[proc::IDS_OF, u64::from(cx.request.sender)]);
+        let (pid, count) = match cx.transport.call(proc, message.input(&mut groups)) {
+            Ok(words) if (words[0] as i64) > 0 => (words[0] as u32, words[6]),
+            _ => (0, 0),
+        };
+        let length = usize::try_from(count).unwrap_or(GROUPS).min(GROUPS / 4) * 4;
+        let caller = Credentials {
+            pid,
+            uid: cx.uid(),
+            gid: cx.gid(),
+        };
+        Ok((caller, copied(&groups[..length])?))
     }
 
     fn pid(&self, cx: &mut Context) -> u32 {
@@ -44,9 +76,9 @@ impl Sockets {
             return fail(EINVAL);
         }
         let most = (cx.request.words[1] as u32 as u64).min(BACKLOG_MAX) as usize;
-        let caller = self.caller(cx);
+        let (caller, groups) = self.caller_with_groups(cx)?;
         let socket = self.socket_mut(index)?;
-        socket.peer_credentials = Some(caller);
+        (socket.peer_credentials, socket.peer_groups) = (Some(caller), groups);
         match &mut socket.state {
             State::Listening { backlog, .. } => *backlog = most,
             state => {
@@ -161,7 +193,8 @@ impl Sockets {
         }
         let (uid, gid, payer) = (listener.uid, listener.gid, listener.payer);
         let (name, told) = (listener.name.clone(), listener.peer_credentials);
-        let caller = self.caller(cx);
+        let told_groups = copied(&listener.peer_groups)?;
+        let (caller, groups) = self.caller_with_groups(cx)?;
         let kind = self.socket(index)?.kind;
         let ino = self.next_ino();
         let own = self.socket(index)?;
@@ -174,7 +207,7 @@ impl Sockets {
         });
         far.name = name.clone();
         far.peer_name = own.name.clone();
-        far.peer_credentials = Some(caller);
+        (far.peer_credentials, far.peer_groups) = (Some(caller), groups);
         far.embryo_of = Some(target);
         if let State::Listening { waiting, .. } = &mut self.socket_mut(target)?.state {
             let room = waiting.try_reserve(1);
@@ -185,7 +218,7 @@ impl Sockets {
         socket.state = State::Connected;
         socket.peer = Some(Peer { socket: far, ino });
         socket.peer_name = name;
-        socket.peer_credentials = told;
+        (socket.peer_credentials, socket.peer_groups) = (told, told_groups);
         if let State::Listening { waiting, .. } = &mut self.socket_mut(target)?.state {
             waiting.push_back(far);
         }
@@ -208,7 +241,18 @@ impl Sockets {
                 return Err(failure);
             }
         };
-        let caller = self.caller(cx);
+        let made = self.caller_with_groups(cx);
+        let made = made.and_then(|(caller, groups)| Ok((caller, copied(&groups)?, groups)));
+        let (caller, groups, others) = match made {
+            Ok(made) => made,
+            Err(failure) => {
+                self.end(cx, first);
+                self.end(cx, second);
+                return Err(failure);
+            }
+        };
+        self.socket_mut(first)?.peer_groups = groups;
+        self.socket_mut(second)?.peer_groups = others;
         for (own, other) in [(first, second), (second, first)] {
             let ino = self.socket(other)?.ino;
             let socket = self.socket_mut(own)?;

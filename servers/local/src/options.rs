@@ -27,6 +27,7 @@ const BSDCOMPAT: u64 = 14;
 const REUSEPORT: u64 = 15;
 const PASSCRED: u64 = 16;
 const PEERCRED: u64 = 17;
+const PEERGROUPS: u64 = 59;
 const RCVLOWAT: u64 = 18;
 const SNDLOWAT: u64 = 19;
 const RCVTIMEO: u64 = 20;
@@ -129,7 +130,7 @@ fn size(asked: u64) -> u64 {
 }
 
 impl Sockets {
-    pub(crate) fn get_option<'a>(&mut self, option: u64, index: u32) -> Answer<Reply<'a>> {
+    pub(crate) fn get_option<'a>(&'a mut self, option: u64, index: u32) -> Answer<Reply<'a>> {
         let socket = self.socket_mut(index)?;
         let value = match option {
             TYPE => socket.kind,
@@ -143,6 +144,11 @@ impl Sockets {
                     None => (0, u64::MAX),
                 };
                 return Ok(Reply::new(&[0, u64::from(pid), ids]));
+            }
+            PEERGROUPS if socket.peer_credentials.is_none() => return fail(ENODATA),
+            PEERGROUPS => {
+                let groups = &socket.peer_groups;
+                return Ok(Reply::new(&[0, groups.len() as u64 / 4]).data(groups));
             }
             RCVTIMEO => socket.limits.receive,
             SNDTIMEO => socket.limits.send,

@@ -1,5 +1,6 @@
 //! Sockets, addresses and parcels for the framework: what a portal leads to, who may have how many, sending and receiving with what goes along, and what a request that must wait becomes.
 
+use crate::connect::GROUPS;
 use crate::cycles::Cycles;
 use crate::names::{Address, Name};
 use crate::queue::Credentials;
@@ -33,8 +34,8 @@ const NOBODY: u32 = 65534;
 /// Most sockets of one user, and bytes of memory that wait at his peers. User 0 has no limit here.
 const SOCKETS_OF_ONE: u32 = 8192;
 const MEMORY_OF_ONE: usize = 64 << 20;
-/// What is charged for a socket, beside its handle and its ring.
-const SOCKET_COST: usize = size_of::<Socket>();
+/// What is charged for a socket, beside its handle and its ring: with what groups its peer may have.
+const SOCKET_COST: usize = size_of::<Socket>() + GROUPS;
 
 /// What a handle is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -75,6 +75,8 @@ pub struct Socket {
     pub peer_name: Option<Rc<Name>>,
     /// SO_PEERCRED; of one that listens: what it will tell its peers.
     pub peer_credentials: Option<Credentials>,
+    /// SO_PEERGROUPS, as it goes to the program.
+    pub peer_groups: Vec<u8>,
     /// It waits to be accepted by this one.
     pub embryo_of: Option<u32>,
     /// How often it is on its way in queues.
@@ -114,6 +116,7 @@ impl Socket {
             address: None,
             peer_name: None,
             peer_credentials: None,
+            peer_groups: Vec::new(),
             embryo_of: None,
             in_flight: 0,
             seen: 0,

@@ -989,3 +989,42 @@ fn sockets_are_told_of_one_by_one() {
         b.close(badge);
     }
 }
+
+#[test]
+fn the_groups_of_the_peer_are_as_they_were_then() {
+    let mut b = bench();
+    let groups = |b: &mut Bench<Sockets>, badge: u64| {
+        let words = [local::GET_OPTION, 59];
+        let answer = b.call(badge, &words, b"", 128).unwrap();
+        match answer.result() {
+            0 => Ok(answer.words[1]),
+            error => Err(error),
+        }
+    };
+    // (The bench tells how many there are, and brings no bytes.)
+    let has = |b: &mut Bench<Sockets>, count: u64| {
+        b.fake.service = Some(Box::new(move |_, words| match words[0] {
+            cairn_idl::proc::IDS_OF => [words[1] + 100, 0, 0, 0, 0, 0, count, 0],
+            _ => [-ESRCH as u64, 0, 0, 0, 0, 0, 0, 0],
+        }));
+    };
+    let fresh = socket(&mut b, STREAM, 0);
+    assert_eq!(groups(&mut b, fresh), Err(-ENODATA));
+    has(&mut b, 4);
+    let (one, other) = pair(&mut b, DATAGRAM);
+    let l = socket(&mut b, STREAM, 0);
+    assert_eq!(b.result(l, &[local::BIND], b"l"), 0);
+    assert_eq!(groups(&mut b, l), Err(-ENODATA));
+    assert_eq!(b.result(l, &[local::LISTEN, 5], b""), 0);
+    // Whatever `proc` says, it is no more than there is room for.
+    has(&mut b, u64::MAX);
+    assert_eq!(connect(&mut b, fresh, STREAM, b"l"), Some(0));
+    has(&mut b, 1);
+    let far = b.call(l, &[local::ACCEPT], b"", 0).unwrap().minted[0];
+    for (badge, count) in [(one, 4), (other, 4), (l, 4), (fresh, 4), (far, 32)] {
+        assert_eq!(groups(&mut b, badge), Ok(count));
+    }
+    for badge in [fresh, one, other, l, far] {
+        b.close(badge);
+    }
+}

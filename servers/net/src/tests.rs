@@ -1253,7 +1253,7 @@ fn whatever_is_said_to_connect_ends_and_comes_back() {
                 port | family << 16 | scope << 32,
             ];
             let _ = call(&mut b, s, &words, b"", 0);
-            if random() % 4 == 0 {
+            if random().is_multiple_of(4) {
                 let _ = send(&mut b, s, b"text");
             }
         }

@@ -155,15 +155,19 @@ impl<S: System> Manager<S> {
     /// GROUPS_OF
     pub(crate) fn groups_of(&mut self, message: &Received, domain: u64) -> Result<Outcome, Errno> {
         let slot = self.by_domain(domain)?;
+        self.answer_groups(message, slot)?;
+        done(self.processes[slot].creds.group_count as i64)
+    }
+
+    /// As many as there is room for.
+    pub(crate) fn answer_groups(&mut self, message: &Received, slot: Slot) -> Result<(), Errno> {
         let creds = &self.processes[slot].creds;
         let room = (message.in_len / 4).min(creds.group_count as usize);
         let bytes: Vec<u8> = creds.groups[..room]
             .iter()
             .flat_map(|id| id.to_le_bytes())
             .collect();
-        let count = creds.group_count;
-        self.answer(message, &bytes)?;
-        done(count as i64)
+        self.answer(message, &bytes)
     }
 
     /// REAL_LABEL

@@ -251,7 +251,7 @@ impl<S: System> Manager<S> {
             PREFIXES => self.prefix_table(message),
             TIDS => self.tids(message),
             LIMITS_OF => self.limits_of(message),
-            IDS_OF => self.ids_of(words[1], words[2]),
+            IDS_OF => self.ids_of(message, words[1], words[2]),
             SIGNAL_GROUP => self.signal_group(words[1], words[2]),
             SET_TERMINAL => {
                 if message.portals > 1 {

@@ -275,8 +275,16 @@ impl<S: System> Manager<S> {
     }
 
     /// IDS_OF
-    pub(crate) fn ids_of(&mut self, domain: u64, thread: u64) -> Result<Outcome, Errno> {
+    pub(crate) fn ids_of(
+        &mut self,
+        message: &Received,
+        domain: u64,
+        thread: u64,
+    ) -> Result<Outcome, Errno> {
         let slot = self.by_domain(domain)?;
+        if message.in_len != 0 {
+            self.answer_groups(message, slot)?;
+        }
         let process = &self.processes[slot];
         let at = u32::try_from(thread)
             .ok()
@@ -306,6 +314,7 @@ impl<S: System> Manager<S> {
             self.terminal_of(slot).into(),
             bits,
             tid.into(),
+            process.creds.group_count.into(),
         ]))
     }
 

@@ -174,7 +174,7 @@ impl System for Outside {
     }
 
     fn ids_of(&mut self, domain: u32, thread: u32) -> Option<(u32, u32)> {
-        let ids = self.proc().ids_of(domain, thread).ok()?;
+        let ids = self.proc().ids_of(domain, thread, &mut []).ok()?;
         Some((ids.pid as u32, ids.tid as u32))
     }
 

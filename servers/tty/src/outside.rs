@@ -116,7 +116,7 @@ impl World for Outside {
     }
 
     fn ids(&mut self, domain: u32) -> Option<Ids> {
-        let ids = self.proc().ok()?.ids_of(domain, 0).ok()?;
+        let ids = self.proc().ok()?.ids_of(domain, 0, &mut []).ok()?;
         Some(Ids {
             pid: ids.pid as u32,
             group: ids.pgid as u32,

@@ -358,6 +358,8 @@ pub fn setgroups(f: &mut Frame) -> Result<u64> {
     for i in 0..count {
         c.groups[i] = user::read(f.arg(1).wrapping_add(4 * i as u64))?;
     }
+    // (They are told in this order, as on Linux.)
+    c.groups[..count].sort_unstable();
     c.group_count = count as u32;
     set_credentials(&c)
 }

@@ -3,6 +3,7 @@
 use super::internet::{self, is_internet};
 use super::sockets::{option, socket_of};
 use super::spaces::number_inside;
+use crate::descriptors::OpenFile;
 use crate::errno::*;
 use crate::machine::area::Frame;
 use crate::machine::request::Request;
@@ -14,6 +15,9 @@ const SOL_SOCKET: u64 = 1;
 pub const TYPE: u64 = 3;
 const LINGER: u64 = 13;
 const PEERCRED: u64 = 17;
+const PEERGROUPS: u64 = 59;
+/// Bytes of most groups.
+const GROUPS: usize = 128;
 const RCVTIMEO: u64 = 20;
 const SNDTIMEO: u64 = 21;
 /// The same with a `time_t` of 64 bits, which it has here anyway.
@@ -109,6 +113,11 @@ pub fn getsockopt(f: &mut Frame) -> Result<u64> {
     let (level, number) = (f.arg(1) as u32, known_locally(f.arg(2) & 0xffff_ffff));
     if is_internet(&file) {
         let option = internet_option(f);
+        // (Nobody's groups are known of the other end.)
+        if option == (SOL_SOCKET, PEERGROUPS) {
+            let length: u32 = user::read(f.arg(4))?;
+            return Err(if (length as i32) < 0 { EINVAL } else { ENODATA });
+        }
         return internet::get_option(&file, option, f.arg(3), f.arg(4)).map(|()| 0);
     }
     if u64::from(level) != SOL_SOCKET {
@@ -117,6 +126,9 @@ pub fn getsockopt(f: &mut Frame) -> Result<u64> {
     let length: u32 = user::read(f.arg(4))?;
     if (length as i32) < 0 {
         return Err(EINVAL);
+    }
+    if number == PEERGROUPS {
+        return peer_groups(&file, f.arg(3), (f.arg(4), length as usize)).map(|()| 0);
     }
     if number == COOKIE && length < 8 {
         return Err(EINVAL);
@@ -164,6 +176,23 @@ pub fn getsockopt(f: &mut Frame) -> Result<u64> {
     user::write_bytes(f.arg(3), &bytes[..count])?;
     user::write(f.arg(4), &(count as u32))?;
     Ok(0)
+}
+
+/// If there is no room for all, only how much they take is told.
+fn peer_groups(file: &OpenFile, into: u64, (place, room): (u64, usize)) -> Result<()> {
+    let mut bytes = [0; GROUPS];
+    let words = Request::new(&[local::GET_OPTION, PEERGROUPS])
+        .input(&mut bytes)
+        .call(file.slot())?;
+    let length = (words[1] as usize).min(GROUPS / 4) * 4;
+    user::write(place, &(length as u32))?;
+    if room < length {
+        return Err(ERANGE);
+    }
+    for id in bytes[..length].as_chunks_mut::<4>().0 {
+        *id = user_space::group(u32::from_ne_bytes(*id)).to_ne_bytes();
+    }
+    user::write_bytes(into, &bytes[..length])
 }
 
 pub fn setsockopt(f: &mut Frame) -> Result<u64> {

@@ -147,6 +147,18 @@ fn the_terminal_is_told_of_the_leaders_end() {
     assert_eq!(tid(&mut w, thread.into()), job);
     assert_eq!(tid(&mut w, u64::from(thread) + 1000), 0);
     assert_eq!(tid(&mut w, u64::MAX), 0);
+    // With its groups, as many as there is room for.
+    let (slot, before) = (w.slot(job), w.room);
+    let creds = &mut w.m.processes[slot].creds;
+    creds.group_count = 3;
+    creds.groups[..3].copy_from_slice(&[7, 8, 9]);
+    for (room, bytes) in [(0, 0), (3, 0), (8, 8), (128, 12)] {
+        w.room = room;
+        assert_eq!(w.system(b"", &[IDS_OF, id]).words()[6], 3);
+        let all = [7, 0, 0, 0, 8, 0, 0, 0, 9, 0, 0, 0];
+        assert_eq!(w.m.system.input, all[..bytes], "{room}");
+    }
+    w.room = before;
     // One member without it, and what it forks, until a session of its own.
     let leave = |w: &mut World, sid: u64, device: u64, member: u64| {
         let words = [SET_TERMINAL, sid, device, member];
