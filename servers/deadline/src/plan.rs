@@ -98,7 +98,11 @@ impl Member {
     /// It could run again.
     fn wake(&mut self, now: u64) {
         if self.throttled {
-            return;
+            if now < self.next() {
+                return;
+            }
+            // While it slept. What it has since then counts as below.
+            self.replenish(now);
         }
         let constrained = self.demand.deadline < self.demand.period;
         if self.deadline() <= now {
