@@ -26,7 +26,7 @@ const VM_TABLES: u64 = 20;
 const VM_STACK_PAGES: u64 = layout::EAGER_STACK_SIZE / PAGE;
 /// Frames given to the pools of channels and portals, so that all components' can be made before there is `vm`, and how many components they suffice for.
 const FIRST_OBJECTS: u64 = 2;
-const COMPONENTS_OF_A_FRAME: u64 = 6;
+const COMPONENTS_OF_A_FRAME: u64 = 5;
 /// Channels beside those of components, with room for some more: `init`'s own.
 const OWN_CHANNELS: u64 = 4;
 
