@@ -1,6 +1,6 @@
 /* Mounts on mounts: what is mounted last is seen, and what was there before when that goes; what moves takes along what is mounted in it and nothing else; what
  * fails changes nothing; threads and processes that move one mount at once leave it at one place; a thousand of them are copied and moved as a whole.
- * cairn-test: cores=2 */
+ * cairn-test: cores=2 musl=no */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* fsopen, fsconfig, fsmount, fspick, open_tree, move_mount, mount_setattr: mounts by descriptors. Errors in their order; a mount without a place lives as long
- * as its descriptor; who has no privilege makes none. cairn-test: cores=2 */
+ * as its descriptor; who has no privilege makes none. cairn-test: cores=2 musl=no */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

@@ -14,12 +14,37 @@ use cairn_abi::layout::USER_TOP;
 use cairn_abi::machine::Counters;
 use cairn_abi::service::memory::{pool, prot};
 use cairn_abi::state::Registers;
+use core::ops::{Index, IndexMut};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::vec::Vec;
 
-#[derive(Clone)]
-#[repr(C, align(4096))]
-struct Page([u8; 4096]);
+/// Zeros that take no memory of the host before they are touched: many machines touch few of their pages.
+struct Pages(memmap2::MmapMut);
+
+impl Pages {
+    fn new(count: usize) -> Pages {
+        Pages(memmap2::MmapMut::map_anon(count * PAGE).expect("memory of the host"))
+    }
+
+    fn len(&self) -> usize {
+        self.0.len() / PAGE
+    }
+}
+
+impl Index<usize> for Pages {
+    type Output = [u8; PAGE];
+    fn index(&self, page: usize) -> &[u8; PAGE] {
+        &self.0.as_chunks().0[page]
+    }
+}
+
+impl IndexMut<usize> for Pages {
+    fn index_mut(&mut self, page: usize) -> &mut [u8; PAGE] {
+        &mut self.0.as_chunks_mut().0[page]
+    }
+}
+
+const PAGE: usize = cairn_abi::layout::PAGE as usize;
 
 /// Pages of each pool's region, but where a test asks for more.
 const POOL_PAGES: usize = 256;
@@ -69,8 +94,8 @@ pub struct Sim {
     /// Another interrupt waits at a handler's next look, and which sources came again for that.
     pub other_waits: bool,
     pub again: Vec<u32>,
-    memory: Vec<Page>,
-    pools: Vec<Vec<Page>>,
+    memory: Pages,
+    pools: Vec<Pages>,
     /// The frames of their pages.
     pool_frames: Vec<Vec<Frame>>,
     /// Pages were taken out of them, which cores may still see.
@@ -159,7 +184,7 @@ impl Sim {
     /// With so many pages in one pool's region.
     pub fn with_region(frames: usize, pool: u64, pages: usize) -> Sim {
         let mut sim = Sim::new(frames);
-        sim.pools[pool as usize] = std::vec![Page([0; 4096]); pages];
+        sim.pools[pool as usize] = Pages::new(pages);
         sim.pool_frames[pool as usize] = std::vec![0; pages];
         sim
     }
@@ -169,10 +194,8 @@ impl Sim {
             patient: false,
             other_waits: false,
             again: Vec::new(),
-            memory: std::vec![Page([0; 4096]); frames],
-            pools: (0..pool::COUNT)
-                .map(|_| std::vec![Page([0; 4096]); POOL_PAGES])
-                .collect(),
+            memory: Pages::new(frames),
+            pools: (0..pool::COUNT).map(|_| Pages::new(POOL_PAGES)).collect(),
             pool_frames: std::vec![std::vec![0; POOL_PAGES]; pool::COUNT],
             stale_pools: false,
             pool_tables: BTreeSet::new(),
@@ -230,7 +253,7 @@ impl Sim {
 
     /// The bytes of a frame.
     pub fn frame(&mut self, frame: Frame) -> &mut [u8] {
-        &mut self.memory[frame as usize].0
+        &mut self.memory[frame as usize]
     }
 
     /// Space and turn base that a core has loaded.
@@ -377,7 +400,7 @@ impl Arch for Sim {
         self.active = Some(root);
     }
     fn frame_pointer(&self, frame: Frame) -> *mut u8 {
-        self.memory[frame as usize].0.as_ptr().cast_mut()
+        self.memory[frame as usize].as_ptr().cast_mut()
     }
     fn list_push(&mut self, list: &mut FrameList, frame: Frame) {
         let head = list.head;
@@ -560,21 +583,21 @@ impl Arch for Sim {
             let (to, to_offset) = self
                 .translate(destination.0, at(destination.1), true)
                 .map_err(|fault| (i, fault))?;
-            self.memory[to as usize].0[to_offset] = self.memory[from as usize].0[from_offset];
+            self.memory[to as usize][to_offset] = self.memory[from as usize][from_offset];
         }
         Ok(())
     }
     fn read_user(&mut self, root: Frame, address: u64, into: &mut [u8]) -> Result<(), CopyFault> {
         for (i, byte) in into.iter_mut().enumerate() {
             let (frame, offset) = self.translate(root, address.wrapping_add(i as u64), false)?;
-            *byte = self.memory[frame as usize].0[offset];
+            *byte = self.memory[frame as usize][offset];
         }
         Ok(())
     }
     fn write_user(&mut self, root: Frame, address: u64, from: &[u8]) -> Result<(), CopyFault> {
         for (i, &byte) in from.iter().enumerate() {
             let (frame, offset) = self.translate(root, address.wrapping_add(i as u64), true)?;
-            self.memory[frame as usize].0[offset] = byte;
+            self.memory[frame as usize][offset] = byte;
         }
         Ok(())
     }
@@ -592,7 +615,7 @@ impl Arch for Sim {
         self.frame(to).copy_from_slice(&bytes);
     }
     fn pool_base(&self, pool: usize) -> *mut u8 {
-        self.pools[pool].as_ptr().cast_mut().cast()
+        self.pools[pool].0.as_ptr().cast_mut().cast()
     }
     fn pool_pages(&self, pool: usize) -> u32 {
         self.pools[pool].len() as u32
@@ -605,13 +628,13 @@ impl Arch for Sim {
         }
         let before = core::mem::replace(&mut self.pool_frames[pool][page as usize], frame);
         assert_eq!(before, 0);
-        self.pools[pool][page as usize].0.fill(0);
+        self.pools[pool][page as usize].fill(0);
         true
     }
     fn pool_unmap(&mut self, pool: usize, page: u32) -> Frame {
         self.stale_pools = true;
         // Whoever looks there after this finds nothing that makes sense.
-        self.pools[pool][page as usize].0.fill(0xdb);
+        self.pools[pool][page as usize].fill(0xdb);
         let frame = core::mem::take(&mut self.pool_frames[pool][page as usize]);
         assert_ne!(frame, 0);
         frame

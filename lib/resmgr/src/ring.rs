@@ -155,12 +155,15 @@ impl Ring {
         }
         let tail = self.head + self.length;
         // (When the contents go round the end of the memory, the room is not where `tail` is.)
-        let Some(room) = self.memory.get_mut(tail..tail + length) else {
-            return false;
-        };
-        if let [byte] = room {
-            *byte = words[0] as u8;
+        if length == 1 {
+            let Some(room) = self.memory.get_mut(tail) else {
+                return false;
+            };
+            *room = words[0] as u8;
         } else {
+            let Some(room) = self.memory.get_mut(tail..tail + length) else {
+                return false;
+            };
             from_words(words, room);
         }
         self.length += length;
@@ -170,12 +173,15 @@ impl Ring {
     /// Give the first `length` bytes (which are there) in words. False, and nothing has happened, if they are not in one piece.
     #[inline(always)]
     pub fn take_words(&mut self, words: &mut [u64; 5], length: usize) -> bool {
-        let Some(bytes) = self.memory.get(self.head..self.head + length) else {
-            return false;
-        };
-        if let [byte] = bytes {
-            words[0] = *byte as u64;
+        if length == 1 {
+            let Some(byte) = self.memory.get(self.head) else {
+                return false;
+            };
+            words[0] = u64::from(*byte);
         } else {
+            let Some(bytes) = self.memory.get(self.head..self.head + length) else {
+                return false;
+            };
             to_words(bytes, words);
         }
         self.length -= length;

@@ -1,4 +1,4 @@
-//! Makes a million random portal calls (argument `count=N`, `seed=N`) with hostile words, parts and flags, on its own portals and on slots it does not have.
+//! Makes half a million random portal calls (argument `count=N`, `seed=N`) with hostile words, parts and flags, on its own portals and on slots it does not have.
 //! It may fail in every way; nobody else may. It ends with the number of calls as its exit value, which `init` logs: `hostile died: exit N`.
 //! All that it leaves out is what would end it before ([`pointless`], [`spare`]), so that the number is reached.
 #![no_std]
@@ -136,7 +136,7 @@ fn main() -> ! {
             .and_then(|v| v.parse().ok())
             .unwrap_or(default)
     };
-    let count: u64 = number("count", 1_000_000);
+    let count: u64 = number("count", 500_000);
     let mut random = Random(number("seed", 20_261_120) | 1);
     let client = cairn_rt::startup::portal("vm-client").unwrap_or(Portal::CURRENT);
     let mut memory = [0u8; 8192];

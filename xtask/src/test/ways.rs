@@ -14,8 +14,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Steps of one game, and the fewest messages by the code behind the portals that make it worth something.
-const COUNT: u64 = 500_000;
-const FEWEST: u64 = 50_000;
+const COUNT: u64 = 250_000;
+const FEWEST: u64 = 25_000;
 const LIMIT: Duration = Duration::from_secs(900);
 
 /// The seeds that a component's file names; none: it is another kind of test.

@@ -411,7 +411,7 @@ impl Machine {
             dirty: left.slots,
             before: ARENAS.with(|arenas| arenas.borrow_mut().remove(&(kept.as_ptr() as usize))),
             told: false,
-            arena: vec![0xee; all * PAGE],
+            arena: vec![0; all * PAGE],
             there: vec![false; all],
             frames: shape.frames + STAGING as usize,
             objects: FakeObjects::default(),
