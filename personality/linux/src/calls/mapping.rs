@@ -1,9 +1,12 @@
 //! mmap and its family, brk. `vm` does the work; files give memory objects.
 
 use super::exec::STACK;
-use super::io::usable;
+use super::io::{access_mode, usable};
+use super::status::{major, minor, stat_handle};
 use crate::descriptors::OpenFile;
-use crate::errno::{Result, EAGAIN, EBADF, EFAULT, EINVAL, ENODEV, ENOMEM, EOPNOTSUPP, EOVERFLOW};
+use crate::errno::{
+    Result, EACCES, EAGAIN, EBADF, EFAULT, EINVAL, ENODEV, ENOMEM, EOPNOTSUPP, EOVERFLOW,
+};
 use crate::machine::area::{process, Frame};
 use crate::machine::request::Request;
 use crate::machine::user;
@@ -11,7 +14,7 @@ use crate::memory::{self, advice, flags, prot};
 use crate::path::make_room;
 use crate::process::Process;
 use cairn_abi::layout::{linux_slot, LINUX_LOW, LINUX_STACK_TOP, LINUX_TOP, PAGE, PERSONALITY};
-use cairn_idl::fs::s;
+use cairn_idl::fs::{kind, o, s};
 use cairn_idl::vm::{self, LockHow};
 use core::sync::atomic::Ordering;
 
@@ -168,6 +171,9 @@ fn map_file(
         return Err(ENODEV);
     }
     offset.checked_add(length).ok_or(EOVERFLOW)?;
+    if file.is(kind::READS_ZEROS) {
+        return map_zeros(&file, address, length, protection, wanted);
+    }
     let shared = wanted & flags::SHARED != 0;
     if !shared {
         if let Some(like) = mapped_last(&file) {
@@ -195,6 +201,26 @@ fn map_file(
         true => result,
         false => note_mapped(&file, result),
     }
+}
+
+/// `/dev/zero` (and not `/dev/full`, which reads as zeros as well): new memory with each mapping, wherever it begins.
+fn map_zeros(
+    file: &OpenFile,
+    address: u64,
+    length: u64,
+    protection: u64,
+    wanted: u64,
+) -> Result<u64> {
+    const ZERO: (u32, u32) = (1, 5);
+    let device = stat_handle(file)?.rdev;
+    let shared_writable = wanted & flags::SHARED != 0 && protection & prot::WRITE != 0;
+    match access_mode(file)? {
+        o::WRONLY => return Err(EACCES),
+        o::RDONLY if shared_writable => return Err(EACCES),
+        _ if (major(device), minor(device)) != ZERO => return Err(ENODEV),
+        _ => {}
+    }
+    memory::map(address, length, protection, wanted)
 }
 
 /// Where the file is mapped, if nothing has been mapped or unmapped since: a loader maps a library in four or five calls, and `vm` knows from the first one what is meant. Only where nobody else could unmap that meanwhile.
