@@ -487,7 +487,7 @@ pub(super) fn receive_message(
     if noted {
         notes.resize(net::NOTES_BYTES, 0);
         words = Request::new(&[net::RECEIVE, flags & RECEIVED | with::NOTES])
-            .input_behind(&mut notes, &mut vector)
+            .input_behind(&mut notes, &mut vector)?
             .wait(file.slot())?;
     }
     let mut bits =

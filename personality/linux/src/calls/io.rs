@@ -514,7 +514,7 @@ pub fn pwrite(f: &mut Frame) -> Result<u64> {
     })
 }
 
-/// An array of `struct iovec`. Pieces past the nucleus's limit are left for the caller's next call: a short count is allowed.
+/// An array of `struct iovec`.
 pub fn vector(address: u64, count: u64) -> Result<Vector> {
     let mut vector = Vector::new();
     take_vector(&mut vector, address, count)?;
@@ -533,9 +533,7 @@ fn take_vector(vector: &mut Vector, address: u64, count: u64) -> Result<()> {
             return Err(EINVAL);
         }
         let range = user::range(base, len).map_err(|_| EFAULT)?.first(room);
-        if !vector.push(range) {
-            break;
-        }
+        vector.push(range)?;
         room -= range.len();
     }
     Ok(())

@@ -75,8 +75,8 @@ fn named(kind: u64, description: u64) -> Result<(Vector, u64, u64)> {
         address => text(address, keys::DESCRIPTION_MAX)?,
     };
     let mut vector = Vector::new();
-    vector.push(kind);
-    vector.push(description);
+    vector.push(kind)?;
+    vector.push(description)?;
     Ok((vector, kind.len(), description.len()))
 }
 
@@ -96,7 +96,7 @@ pub fn add_key(f: &mut Frame) -> Result<u64> {
         return Err(EINVAL);
     }
     let (mut vector, kind, description) = named(f.arg(0), f.arg(1))?;
-    vector.push(payload(address, length)?);
+    vector.push(payload(address, length)?)?;
     note_thread(&[ring]);
     let words = [keys::ADD, word(ring), kind, description];
     let request = Request::new(&words).out_vector(&vector);
@@ -258,7 +258,7 @@ pub fn keyctl(f: &mut Frame) -> Result<u64> {
                 if address != 0 {
                     let text = text(address, most)?;
                     *length = text.len() + 1;
-                    vector.push(text);
+                    vector.push(text)?;
                 }
             }
             let [kind, restriction] = lengths;

@@ -208,7 +208,7 @@ fn send_internet(file: &OpenFile, header: &Header, flags: u64) -> Result<u64> {
     let named = header.name != 0 && header.name_length != 0;
     let vector = io::vector(header.pieces, header.count)?;
     let whole = match control.notes.is_empty() {
-        true => gathered(header, &vector)?,
+        true => None,
         false => {
             let mut bytes = control.notes.clone();
             gather(header, &mut bytes)?;
@@ -311,12 +311,7 @@ fn send_message(file: &OpenFile, address: u64, flags: u64) -> Result<u64> {
         u64::from(uid) | u64::from(gid) << 32,
         u64::from(pid),
     ];
-    let whole = gathered(&header, &vector)?;
-    let request = Request::new(&words).pass_all(&slots);
-    let request = match &whole {
-        Some(bytes) => request.out(bytes),
-        None => request.out_vector(&vector),
-    };
+    let request = Request::new(&words).pass_all(&slots).out_vector(&vector);
     let result = sent(request.wait(file.slot()), flags);
     drop(parcelled);
     result
@@ -324,21 +319,6 @@ fn send_message(file: &OpenFile, address: u64, flags: u64) -> Result<u64> {
 
 /// More does not fit in any socket.
 const TOGETHER: u64 = 1 << 20;
-
-/// All pieces in one, if there are more than a vector takes: a message must not lose its end.
-fn gathered(header: &Header, vector: &Vector) -> Result<Option<Vec<u8>>> {
-    let mut total = 0u64;
-    for at in 0..header.count {
-        let length: u64 = user::read(header.pieces.wrapping_add(16 * at + 8))?;
-        total = total.saturating_add(length);
-    }
-    if total == vector.total() || total > TOGETHER {
-        return Ok(None);
-    }
-    let mut bytes = Vec::with_capacity(total as usize);
-    gather(header, &mut bytes)?;
-    Ok(Some(bytes))
-}
 
 /// What a message has, behind what is there.
 fn gather(header: &Header, bytes: &mut Vec<u8>) -> Result<()> {
@@ -412,8 +392,7 @@ pub fn recvfrom(f: &mut Frame) -> Result<u64> {
         if f.arg(4) == 0 && internet::is_read(flags, range.len()) && user::is_writable(range) {
             return io::read_inline(&file, range, POSITION, 0);
         }
-        let mut vector = Vector::new();
-        vector.push(range);
+        let vector = Vector::of(range);
         return internet::receive_from(&file, &vector, flags, [f.arg(4), f.arg(5)]);
     }
     let named = f.arg(4) != 0;
@@ -421,8 +400,7 @@ pub fn recvfrom(f: &mut Frame) -> Result<u64> {
     if is_read && user::is_writable(range) {
         return io::read_inline(&file, range, POSITION, 0);
     }
-    let mut vector = Vector::new();
-    vector.push(range);
+    let mut vector = Vector::of(range);
     let mut came = Came::default();
     came.receive(&file, &mut vector, flags, named, [0; 2])?;
     if named {
@@ -465,7 +443,7 @@ impl Came {
         let bits = flags & RECEIVED | if named { with::NAME } else { 0 };
         let request = Request::new(&[local::RECEIVE, bits, room, behind]).brings_any();
         let request = match named {
-            true => request.input_behind(&mut self.name, vector),
+            true => request.input_behind(&mut self.name, vector)?,
             false => request.input_vector(vector),
         };
         self.words = request.wait(file.slot())?;

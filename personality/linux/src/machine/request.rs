@@ -2,11 +2,12 @@
 
 use super::gate::{self, errno_of, selector, Gate};
 use super::user::{self, bytes_of_mut, Plain, UserRange};
-use crate::errno::{check, Errno, Result, EFAULT, EINTR, EIO, ETIMEDOUT, RESTART};
+use crate::errno::{check, Errno, Result, EFAULT, EINTR, EINVAL, EIO, ENOMEM, ETIMEDOUT, RESTART};
 use crate::signal::deliver;
+use alloc::vec::Vec;
 use cairn_abi::layout::linux_slot;
 use cairn_abi::service::log;
-use cairn_abi::{flag, op, received, Error, Part, MAX_PORTALS};
+use cairn_abi::{flag, op, received, Error, Part, MAX_PORTALS, MAX_VECTOR};
 use cairn_gate::traverse_words;
 use cairn_idl::fs;
 use core::marker::PhantomData;
@@ -92,7 +93,7 @@ pub fn again_mark(token: u64) -> u64 {
 
 /// [`Request::brings_any`]; the nucleus never says that.
 const ANY: u64 = u64::MAX;
-/// Most pieces that are gathered at a time: they lie on the stack, and more than a few are rare.
+/// Pieces that lie on the stack. More than so many are rare: those get memory of their own.
 const PIECES: usize = 64;
 
 /// How often a request is made again because memory was missing.
@@ -102,9 +103,18 @@ const LIVES: u32 = 3;
 /// Results above this are −errno.
 const LAST_VALUE: u64 = -4096i64 as u64;
 
-/// Pieces of a scattered part.
+fn part_of(range: UserRange) -> Part {
+    Part {
+        base: range.base(),
+        len: range.len(),
+    }
+}
+
+/// Pieces of a scattered part, at most [`MAX_VECTOR`].
 pub struct Vector {
-    parts: [Part; PIECES],
+    few: [Part; PIECES],
+    /// All of them, as soon as they are more than `few` holds.
+    many: Vec<Part>,
     count: usize,
 }
 
@@ -117,7 +127,8 @@ impl Default for Vector {
 impl Vector {
     pub fn new() -> Vector {
         Vector {
-            parts: [Part::default(); PIECES],
+            few: [Part::default(); PIECES],
+            many: Vec::new(),
             count: 0,
         }
     }
@@ -125,29 +136,69 @@ impl Vector {
     /// One piece.
     pub fn of(range: UserRange) -> Vector {
         let mut vector = Vector::new();
-        vector.push(range);
+        vector.few[0] = part_of(range);
+        vector.count = usize::from(!range.is_empty());
         vector
     }
 
-    /// Add memory of the program. False if the vector is full.
-    pub fn push(&mut self, range: UserRange) -> bool {
-        if self.count == PIECES {
-            return false;
+    /// Add memory of the program.
+    pub fn push(&mut self, range: UserRange) -> Result<()> {
+        if range.is_empty() {
+            return Ok(());
         }
-        if !range.is_empty() {
-            self.parts[self.count] = Part {
-                base: range.base(),
-                len: range.len(),
-            };
-            self.count += 1;
+        if self.count == MAX_VECTOR {
+            return Err(EINVAL);
         }
-        true
+        self.put(part_of(range))
+    }
+
+    #[inline]
+    fn put(&mut self, part: Part) -> Result<()> {
+        if self.count < PIECES {
+            self.few[self.count] = part;
+        } else {
+            self.put_many(part)?;
+        }
+        self.count += 1;
+        Ok(())
+    }
+
+    #[cold]
+    fn put_many(&mut self, part: Part) -> Result<()> {
+        if self.many.is_empty() {
+            self.many.try_reserve(2 * PIECES).map_err(|_| ENOMEM)?;
+            self.many.extend_from_slice(&self.few);
+        }
+        self.many.try_reserve(1).map_err(|_| ENOMEM)?;
+        self.many.push(part);
+        Ok(())
+    }
+
+    /// A piece before the others. (If they are as many as there can be the last one is left out.)
+    fn put_first(&mut self, part: Part) -> Result<()> {
+        match self.count {
+            MAX_VECTOR => {}
+            _ => self.put(part)?,
+        }
+        let parts = match self.many.is_empty() {
+            true => &mut self.few[..self.count],
+            false => &mut self.many[..],
+        };
+        parts.rotate_right(1);
+        parts[0] = part;
+        Ok(())
+    }
+
+    fn parts(&self) -> &[Part] {
+        match self.many.is_empty() {
+            true => &self.few[..self.count],
+            false => &self.many,
+        }
     }
 
     /// The pieces, none of them empty.
     pub fn pieces(&self) -> impl Iterator<Item = UserRange> + '_ {
-        let parts = self.parts[..self.count].iter();
-        parts.map(UserRange::of_part)
+        self.parts().iter().map(UserRange::of_part)
     }
 
     /// The only piece (an empty one if there is none); `None` if there are several.
@@ -160,7 +211,7 @@ impl Vector {
     }
 
     pub fn total(&self) -> u64 {
-        self.parts[..self.count].iter().map(|p| p.len).sum()
+        self.parts().iter().map(|p| p.len).sum()
     }
 }
 
@@ -203,7 +254,7 @@ impl<'a> Request<'a> {
 
     pub fn out_vector(mut self, vector: &'a Vector) -> Self {
         self.flags |= flag::PARTS | flag::OUT_VECTOR;
-        self.gate.r14 = vector.parts.as_ptr() as u64;
+        self.gate.r14 = vector.parts().as_ptr() as u64;
         self.gate.r15 = vector.count as u64;
         self
     }
@@ -239,20 +290,18 @@ impl<'a> Request<'a> {
 
     pub fn input_vector(mut self, vector: &'a Vector) -> Self {
         self.flags |= flag::PARTS | flag::IN_VECTOR;
-        self.gate.rbx = vector.parts.as_ptr() as u64;
+        self.gate.rbx = vector.parts().as_ptr() as u64;
         self.gate.rbp = vector.count as u64;
         self
     }
 
-    /// The same with a buffer before the pieces. (If they are as many as there can be the last one is left out.)
-    pub fn input_behind(self, head: &'a mut [u8], vector: &'a mut Vector) -> Self {
-        vector.count = (vector.count + 1).min(PIECES);
-        vector.parts[..vector.count].rotate_right(1);
-        vector.parts[0] = Part {
+    /// The same with a buffer before the pieces.
+    pub fn input_behind(self, head: &'a mut [u8], vector: &'a mut Vector) -> Result<Self> {
+        vector.put_first(Part {
             base: head.as_mut_ptr() as u64,
             len: head.len() as u64,
-        };
-        self.input_vector(vector)
+        })?;
+        Ok(self.input_vector(vector))
     }
 
     /// Pass a portal of this table (in w7).
@@ -559,5 +608,47 @@ mod tests {
         }
         let request = Request::new(&[fs::TRUNCATE, 7]).path(b"x");
         assert_eq!((request.gate.r15, request.gate.words[2]), (1, 0));
+    }
+
+    #[test]
+    fn a_vector_has_as_many_pieces_as_a_message_takes() {
+        let piece =
+            |at: usize| user::range(0x10_0000 + 64 * at as u64, 1 + at as u64 % 60).unwrap();
+        let mut vector = Vector::new();
+        for at in 0..MAX_VECTOR {
+            assert_eq!(vector.push(UserRange::EMPTY), Ok(()));
+            assert_eq!(vector.push(piece(at)), Ok(()));
+            assert_eq!((vector.parts().len(), vector.count), (at + 1, at + 1));
+            assert_eq!(vector.pieces().last(), Some(piece(at)));
+        }
+        assert!(vector.pieces().eq((0..MAX_VECTOR).map(piece)));
+        assert_eq!(vector.push(UserRange::EMPTY), Ok(()));
+        assert_eq!(vector.push(piece(0)), Err(EINVAL));
+    }
+
+    #[test]
+    fn room_before_the_pieces_goes_first() {
+        let piece = |at: usize| user::range(0x10_0000 + 64 * at as u64, 8).unwrap();
+        for count in [
+            0,
+            1,
+            PIECES - 1,
+            PIECES,
+            PIECES + 1,
+            MAX_VECTOR - 1,
+            MAX_VECTOR,
+        ] {
+            let (mut vector, mut head) = (Vector::new(), [0; 5]);
+            (0..count).for_each(|at| vector.push(piece(at)).unwrap());
+            let request = Request::new(&[0])
+                .input_behind(&mut head, &mut vector)
+                .unwrap();
+            assert_eq!(request.gate.rbp as usize, (count + 1).min(MAX_VECTOR));
+            assert_eq!(vector.parts()[0].len, 5);
+            assert!(vector
+                .pieces()
+                .skip(1)
+                .eq((0..count).map(piece).take(MAX_VECTOR - 1)));
+        }
     }
 }
