@@ -30,6 +30,7 @@ const DEPTH_MOST: u32 = 32;
 /// Extents of one map.
 const EXTENTS_MOST: usize = 340;
 const TEXT_MOST: usize = 4095;
+const SETGROUPS_MOST: usize = 7;
 /// What stands for an id that has no other.
 const NOBODY: u32 = u32::MAX;
 
@@ -145,6 +146,9 @@ fn parse(text: &[u8]) -> Option<Map> {
     let text = core::str::from_utf8(text).ok()?;
     let mut map = Map::new();
     for line in text.strip_suffix('\n').unwrap_or(text).split('\n') {
+        if line.contains('+') {
+            return None;
+        }
         let mut words = line.split_ascii_whitespace().map(str::parse);
         let mut word = || words.next()?.ok();
         let extent = Extent {
@@ -392,10 +396,18 @@ impl<S: System> Manager<S> {
         let of = self.numbers.process(pid).ok_or(ESRCH)?;
         // The first one's are as they are.
         let space = self.processes[of].user.clone().ok_or(EPERM)?;
-        if message.out_len > TEXT_MOST {
+        let most = match which {
+            SpaceMap::Setgroups => SETGROUPS_MOST,
+            _ => TEXT_MOST,
+        };
+        if message.out_len > most {
             return Err(EINVAL);
         }
-        let text = self.bytes(message, 0, message.out_len)?;
+        let mut text = self.bytes(message, 0, message.out_len)?;
+        // Programs write the NUL of a C string as well.
+        if let Some(end) = text.iter().position(|byte| *byte == 0) {
+            text.truncate(end);
+        }
         let over = Some(space.clone());
         if !self.is_capable(writer, &over, SYS_ADMIN) {
             return Err(EPERM);

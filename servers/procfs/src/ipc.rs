@@ -2,8 +2,8 @@
 
 use crate::system::System;
 use crate::table::Who;
+use crate::text::Numbers;
 use alloc::string::String;
-use alloc::vec::Vec;
 use cairn_idl::errno::EINVAL;
 use cairn_idl::ipc::{Kind, Limits};
 use cairn_idl::proc::SpaceKind;
@@ -84,17 +84,13 @@ pub fn limits_of(name: &str) -> &'static [Limits] {
     }
 }
 
-/// Numbers written to such a file. Fewer than it shows are the first ones.
-pub fn set_limits<S: System>(system: &mut S, which: &[Limits], text: &[u8]) -> Result<(), i64> {
-    let text = core::str::from_utf8(text).map_err(|_| EINVAL)?;
-    let numbers = text.split_ascii_whitespace().map(str::parse::<u64>);
-    let numbers: Result<Vec<u64>, _> = numbers.collect();
-    let numbers = numbers.map_err(|_| EINVAL)?;
-    if numbers.is_empty() {
-        return Err(EINVAL);
-    }
-    for (which, value) in which.iter().zip(numbers) {
+/// Numbers written to such a file, and how much of the text they are. Fewer than it shows are the first ones.
+pub fn set_limits<S: System>(system: &mut S, which: &[Limits], text: &[u8]) -> Result<usize, i64> {
+    let mut used = Err(EINVAL);
+    for (which, number) in which.iter().zip(Numbers::new(text)) {
+        let (value, end) = number?;
         system.set_ipc_limit(*which, value)?;
+        used = Ok(end);
     }
-    Ok(())
+    used
 }

@@ -2,6 +2,7 @@
 
 use crate::system::System;
 use crate::table::Who;
+use crate::text::Numbers;
 use alloc::string::String;
 use cairn_idl::errno::EINVAL;
 use cairn_idl::keys::{Limits, Listing};
@@ -30,9 +31,9 @@ pub fn limit_of(name: &str) -> Option<Limits> {
     })
 }
 
-/// A number written to such a file.
-pub fn set_limit<S: System>(system: &mut S, which: Limits, text: &[u8]) -> Result<(), i64> {
-    let text = core::str::from_utf8(text).map_err(|_| EINVAL)?;
-    let value = text.trim_ascii().parse().map_err(|_| EINVAL)?;
-    system.set_key_limit(which, value)
+/// A number written to such a file, and how much of the text it is.
+pub fn set_limit<S: System>(system: &mut S, which: Limits, text: &[u8]) -> Result<usize, i64> {
+    let (value, end) = Numbers::new(text).next().ok_or(EINVAL)??;
+    system.set_key_limit(which, value)?;
+    Ok(end)
 }

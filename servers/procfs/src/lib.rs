@@ -21,3 +21,4 @@ pub mod processor;
 pub mod server;
 pub mod system;
 pub mod table;
+pub mod text;

@@ -7,6 +7,7 @@ use crate::table::{
     rows, Dir, Row, What, Who, COMM, CORE_FILTER, DROP_CACHES, LEASE_TIME, LOGIN_USER, OLD_OOM,
     OOM, SLACK,
 };
+use crate::text::{decimal, first_line, integer, natural};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -115,8 +116,8 @@ fn number(name: &[u8]) -> Option<u32> {
 
 /// Names of files only: nobody is there who would run a program for a core file.
 fn set_core_pattern<S: System>(system: &mut S, text: &[u8]) -> Result<(), i64> {
-    let text = core::str::from_utf8(text.trim_ascii_end()).map_err(|_| EINVAL)?;
-    if text.starts_with('|') || text.len() > 127 || text.contains('\0') {
+    let text = core::str::from_utf8(first_line(text)).map_err(|_| EINVAL)?;
+    if text.starts_with('|') || text.len() > 127 {
         return Err(EINVAL);
     }
     let pattern = system.core_pattern();
@@ -126,38 +127,9 @@ fn set_core_pattern<S: System>(system: &mut S, text: &[u8]) -> Result<(), i64> {
     Ok(())
 }
 
-/// A number as Linux takes it for loginuid.
-fn user_of(text: &[u8]) -> Option<u32> {
-    let text = core::str::from_utf8(text).ok()?;
-    text.strip_suffix('\n').unwrap_or(text).parse().ok()
-}
-
-/// A number as Linux takes it for timerslack_ns.
-fn slack_of(text: &[u8]) -> Option<u64> {
-    let text = core::str::from_utf8(text).ok()?;
-    text.strip_suffix('\n').unwrap_or(text).parse().ok()
-}
-
-/// A number as Linux takes it for coredump_filter: decimal, `0x` or `0` before it.
-fn filter_of(text: &[u8]) -> Result<u32, i64> {
-    let text = core::str::from_utf8(text).map_err(|_| EINVAL)?;
-    let text = text.strip_suffix('\n').unwrap_or(text);
-    let text = text.strip_prefix('+').unwrap_or(text);
-    let (digits, base) = match text.as_bytes() {
-        [b'0', b'x' | b'X', ..] => (&text[2..], 16),
-        [b'0', _, ..] => (&text[1..], 8),
-        _ => (text, 10),
-    };
-    if digits.is_empty() || !digits.bytes().all(|it| char::from(it).is_digit(base)) {
-        return Err(EINVAL);
-    }
-    u32::from_str_radix(digits, base).map_err(|_| ERANGE)
-}
-
 /// A number as Linux takes it for oom_score_adj and oom_adj.
 fn oom_of(text: &[u8], old: bool) -> Option<i32> {
-    let text = core::str::from_utf8(text).ok()?.trim();
-    let value = text.parse().ok()?;
+    let value = integer(text).ok()?;
     match old {
         true => process::from_old(value),
         false => Some(value).filter(|value| (-1000..=1000).contains(value)),
@@ -873,7 +845,8 @@ impl<S: System> Server for Procfs<S> {
             let text = text.get_mut(..length).filter(|_| offset == 0);
             let text = text.ok_or(Failure::Errno(EINVAL))?;
             cx.fetch(0, text)?;
-            let user = user_of(text).ok_or(Failure::Errno(EINVAL))?;
+            let user = decimal(text).map_err(Failure::Errno)?;
+            let user = user.try_into().map_err(|_| Failure::Errno(EINVAL))?;
             let set = self.system.set_login(cx.request.sender, who.pid, user);
             set.map_err(Failure::Errno)?;
             return Ok(length);
@@ -882,7 +855,7 @@ impl<S: System> Server for Procfs<S> {
             let mut text = [0; 24];
             let text = text.get_mut(..length).ok_or(Failure::Errno(EINVAL))?;
             cx.fetch(0, text)?;
-            let slack = slack_of(text).ok_or(Failure::Errno(EINVAL))?;
+            let slack = decimal(text).map_err(Failure::Errno)?;
             let sender = cx.request.sender;
             let set = self.system.timer_slack(sender, who.pid, Some(slack));
             set.map_err(Failure::Errno)?;
@@ -903,7 +876,8 @@ impl<S: System> Server for Procfs<S> {
             let mut text = [0; 32];
             let text = text.get_mut(..length).ok_or(Failure::Errno(EINVAL))?;
             cx.fetch(0, text)?;
-            let filter = filter_of(text).map_err(Failure::Errno)?;
+            let filter = natural(text).and_then(|it| it.try_into().map_err(|_| ERANGE));
+            let filter = filter.map_err(Failure::Errno)?;
             let set = self
                 .system
                 .set_core_filter(cx.request.sender, who.pid, filter);
@@ -946,13 +920,26 @@ impl<S: System> Server for Procfs<S> {
             .get_mut(..length)
             .ok_or(Failure::Errno(EINVAL))?;
         cx.fetch(0, text)?;
+        // Numbers are in one piece: what is written behind them does nothing.
+        let behind = offset != 0;
+        if let Some(which) = key_limit {
+            if behind {
+                return Ok(length);
+            }
+            let used = crate::keys::set_limit(&mut self.system, which, text);
+            return used.map_err(Failure::Errno);
+        }
+        if !limits.is_empty() {
+            if behind {
+                return Ok(length);
+            }
+            let used = crate::ipc::set_limits(&mut self.system, limits, text);
+            return used.map_err(Failure::Errno);
+        }
         let done = match name {
-            _ if key_limit.is_some() => key_limit.map_or(Err(EINVAL), |which| {
-                crate::keys::set_limit(&mut self.system, which, text)
-            }),
             "hostname" | "domainname" => {
                 let which = u64::from(name == HOST[1]);
-                let (sender, text) = (cx.request.sender, text.trim_ascii_end());
+                let (sender, text) = (cx.request.sender, first_line(text));
                 self.system.set_host_text(sender, which, text)
             }
             RESTART => restart(&mut self.system, text),
@@ -965,7 +952,7 @@ impl<S: System> Server for Procfs<S> {
                     .and_then(|seconds| self.system.set_lease_time(seconds))
             }
             DROP_CACHES => drop_caches(&mut self.system, text),
-            _ => crate::ipc::set_limits(&mut self.system, limits, text),
+            _ => Err(EACCES),
         };
         done.map_err(Failure::Errno)?;
         Ok(length)

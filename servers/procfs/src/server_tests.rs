@@ -396,6 +396,8 @@ fn the_host_name_and_limits_can_be_written_and_nothing_else() {
     let words = [fs::WRITE, fs::POSITION];
     assert_eq!(bench.result(handle, &words, b"stone\n"), 6);
     assert_eq!(bench.server.system.host_texts[0], b"stone");
+    assert_eq!(bench.result(handle, &words, b"stone\0"), 6);
+    assert_eq!(bench.server.system.host_texts[0], b"stone");
     let domain = bench.open(b"sys/kernel/domainname", o::WRONLY, 0).unwrap();
     assert_eq!(bench.result(domain, &words, b"hill\n"), 5);
     assert_eq!(text(&mut bench, "sys/kernel/domainname"), "hill\n");
@@ -412,14 +414,19 @@ fn the_host_name_and_limits_can_be_written_and_nothing_else() {
         assert_eq!(opened.err(), Some(-EACCES));
     }
     let handle = bench.open(b"sys/kernel/sem", o::WRONLY, 0).unwrap();
-    assert_eq!(bench.result(handle, &words, b"1 2\t3\n"), 6);
-    assert_eq!(bench.result(handle, &words, b"one\n"), -EINVAL);
+    let first = [fs::WRITE, 0];
+    assert_eq!(bench.result(handle, &first, b"1 2\t3\n"), 6);
+    assert_eq!(bench.result(handle, &first, b"one\n"), -EINVAL);
+    // Numbers that are more are for another write; one that goes on where the first ended does nothing.
+    assert_eq!(bench.result(handle, &first, b"1 2 0x3 7\n9"), 10);
+    assert_eq!(bench.result(handle, &[fs::WRITE, 10], b"9"), 1);
+    assert_eq!(bench.result(handle, &first, b"1 2 3 7\n\0"), 8);
     assert_eq!(text(&mut bench, "sys/kernel/sem"), "1\t2\t3\t7\n");
     assert!(text(&mut bench, "sysvipc/shm").ends_with("swap\nShm\n"));
     let handle = bench.open(b"sys/kernel/keys/maxkeys", o::WRONLY, 0);
     let handle = handle.unwrap();
-    assert_eq!(bench.result(handle, &words, b"9\n"), 2);
-    assert_eq!(bench.result(handle, &words, b"-1\n"), -EINVAL);
+    assert_eq!(bench.result(handle, &first, b"9\n"), 2);
+    assert_eq!(bench.result(handle, &first, b"-1\n"), -EINVAL);
     assert_eq!(text(&mut bench, "sys/kernel/keys/maxkeys"), "9\n");
     assert_eq!(text(&mut bench, "sys/kernel/keys/maxbytes"), "8\n");
     // Keys are those that the reader may see.

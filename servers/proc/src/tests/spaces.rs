@@ -453,10 +453,17 @@ fn maps_say_who_one_can_become() {
         set_map(&mut w, stranger, a, SpaceMap::Users, "0 1000 1"),
         -EPERM
     );
-    assert_eq!(set_map(&mut w, a, a, SpaceMap::Users, "0 1000 1\n"), 0);
+    assert_eq!(set_map(&mut w, a, a, SpaceMap::Users, "+0 1000 1"), -EINVAL);
+    assert_eq!(set_map(&mut w, a, a, SpaceMap::Users, "0 1000 1\n\0x"), 0);
     assert_eq!(set_map(&mut w, a, a, SpaceMap::Users, "0 1000 1\n"), -EPERM);
     assert_eq!(set_map(&mut w, a, a, SpaceMap::Groups, "0 1000 1"), -EPERM);
-    assert_eq!(set_map(&mut w, a, a, SpaceMap::Setgroups, "deny\n"), 0);
+    for text in ["deny\n", "deny\0", "deny\n\0"] {
+        assert_eq!(set_map(&mut w, a, a, SpaceMap::Setgroups, text), 0);
+    }
+    assert_eq!(
+        set_map(&mut w, a, a, SpaceMap::Setgroups, "deny    "),
+        -EINVAL
+    );
     assert_eq!(set_map(&mut w, a, a, SpaceMap::Groups, "0 1000 1"), 0);
     assert_eq!(set_map(&mut w, a, a, SpaceMap::Setgroups, "allow"), -EPERM);
     assert_eq!(
