@@ -29,14 +29,15 @@ static void expect_at(int line, const char *what, long got, int errno_wanted, lo
 #define expect(what, error) expect_at(__LINE__, #what, (long)(what), error, (error) ? -1 : 0)
 #define is(what, value) expect_at(__LINE__, #what, (long)(what), 0, value)
 
-static int put(const char *path, const char *text) {
+static int put_bytes(const char *path, const char *text, int length) {
     int fd = open(path, O_WRONLY | O_TRUNC);
     if (fd < 0) return -1;
-    int done = write(fd, text, strlen(text)), error = errno;
+    int done = write(fd, text, length), error = errno;
     close(fd);
     errno = error;
     return done < 0 ? -1 : 0;
 }
+static int put(const char *path, const char *text) { return put_bytes(path, text, strlen(text)); }
 static char *get(const char *path) {
     static char text[65536];
     int fd = open(path, O_RDONLY), n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
@@ -170,6 +171,11 @@ int main(void) {
     is(says(ROOT "/a/cgroup.events", "populated 0\nfrozen 0\n"), 1);
     expect(put(ROOT "/a/memory.max", "much"), EINVAL);
     expect(put(ROOT "/a/pids.max", "-1"), EINVAL);
+    /* The NUL of a C string, and what is behind it. */
+    expect(put_bytes(ROOT "/a/pids.max", "77\n", 4), 0);
+    is(says(ROOT "/a/pids.max", "77\n"), 1);
+    expect(put_bytes(ROOT "/a/pids.max", "max\0x", 5), 0);
+    is(says(ROOT "/a/pids.max", "max\n"), 1);
     expect(put(ROOT "/a/memory.max", "32M"), 0);
     is(number(ROOT "/a/memory.max", ""), 32 * MIB);
     expect(put(ROOT "/a/cgroup.threads", "0"), EOPNOTSUPP);

@@ -167,6 +167,13 @@ int main(void) {
     NUMBER("/proc/sys/kernel/msgmax", "8101", "8102", "8103");
     NUMBER("/proc/sys/kernel/keys/maxkeys", "201", "202", "203");
     NUMBER("/proc/sys/fs/mqueue/msg_max", "11", "12", "13");
+    NUMBER("/proc/sys/fs/lease-break-time", "41", "42", "43");
+    PUT("/proc/sys/fs/lease-break-time", "45\n");
+    PUT("/proc/sys/vm/drop_caches", "1\n\0");
+    PUT("/proc/sys/vm/drop_caches", "0x1");
+    PUT("/proc/sys/vm/drop_caches", "1\0");
+    PUT("/proc/sys/vm/drop_caches", "3 x");
+    PUT("/proc/sys/vm/drop_caches", "0");
     ALL("/proc/sys/kernel/sem", "1 2 3 4", "2 3 4 5", "3 4 5 6");
     PUT("/proc/sys/kernel/sem", "32000 1024000000");
     PUT("/proc/sys/kernel/sem", "32000 1024000000 500 32000\n");

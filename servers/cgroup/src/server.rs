@@ -687,7 +687,9 @@ impl<G: Groups> Server for Cgroup<G> {
         let mut bytes = [0; WRITE_MOST];
         let bytes = &mut bytes[..length];
         cx.fetch(0, bytes)?;
-        let words = core::str::from_utf8(bytes).map_err(|_| Failure::Errno(EINVAL))?;
+        // Programs write the NUL of a C string as well.
+        let words = bytes.split(|byte| *byte == 0).next().unwrap_or(&[]);
+        let words = core::str::from_utf8(words).map_err(|_| Failure::Errno(EINVAL))?;
         let label = handle.state.label;
         self.given(cx, handle.node, label, words)?;
         Ok(length)

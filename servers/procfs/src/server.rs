@@ -7,7 +7,7 @@ use crate::table::{
     rows, Dir, Row, What, Who, COMM, CORE_FILTER, DROP_CACHES, LEASE_TIME, LOGIN_USER, OLD_OOM,
     OOM, SLACK,
 };
-use crate::text::{decimal, first_line, integer, natural};
+use crate::text::{decimal, first_line, integer, natural, Numbers};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -137,11 +137,10 @@ fn oom_of(text: &[u8], old: bool) -> Option<i32> {
 }
 
 /// /proc/sys/vm/drop_caches: 1 the pages of files, 2 names and inodes (which nobody keeps apart), 4 without a line in the log.
-fn drop_caches<S: System>(system: &mut S, text: &[u8]) -> Result<(), i64> {
-    let text = core::str::from_utf8(text.trim_ascii()).map_err(|_| EINVAL)?;
-    match text.parse::<u8>() {
-        Ok(1 | 3) => system.drop_caches(),
-        Ok(2 | 4) => Ok(()),
+fn drop_caches<S: System>(system: &mut S, what: u64) -> Result<(), i64> {
+    match what {
+        1 | 3 => system.drop_caches(),
+        2 | 4 => Ok(()),
         _ => Err(EINVAL),
     }
 }
@@ -944,14 +943,16 @@ impl<S: System> Server for Procfs<S> {
             }
             RESTART => restart(&mut self.system, text),
             "core_pattern" => set_core_pattern(&mut self.system, text),
-            LEASE_TIME => {
-                let number = core::str::from_utf8(text).ok();
-                let number = number.and_then(|text| text.trim_ascii().parse().ok());
-                number
-                    .ok_or(EINVAL)
-                    .and_then(|seconds| self.system.set_lease_time(seconds))
+            LEASE_TIME | DROP_CACHES if behind => Ok(()),
+            LEASE_TIME | DROP_CACHES => {
+                let number = Numbers::new(text).next().unwrap_or(Err(EINVAL));
+                let (value, end) = number.map_err(Failure::Errno)?;
+                let done = match name {
+                    LEASE_TIME => self.system.set_lease_time(value),
+                    _ => drop_caches(&mut self.system, value),
+                };
+                return done.map(|()| end).map_err(Failure::Errno);
             }
-            DROP_CACHES => drop_caches(&mut self.system, text),
             _ => Err(EACCES),
         };
         done.map_err(Failure::Errno)?;
