@@ -1,4 +1,5 @@
-//! What a connection's text lies in: memory that grows with what is in it, is charged to the connection's payer, and goes when nothing is in it. How much that is, the connection knows.
+//! What a connection's text lies in: memory that grows with what is in it, and is charged to the connection's payer. How much that is, the connection knows. When nothing is in it
+//! the memory goes, but for what all rings may have together ([`crate::stream`]): who goes on sending finds it as it was.
 
 use alloc::vec::Vec;
 use cairn_resmgr::server::Answer;
@@ -18,8 +19,14 @@ impl Ring {
         self.memory.len()
     }
 
-    /// Memory for so many bytes. False, and nothing has happened, if there is none.
-    pub fn reserve(&mut self, cx: &mut Context, payer: u32, needed: usize) -> bool {
+    /// Memory for so many bytes, which counts in `all`. False, and nothing has happened, if there is none.
+    pub fn reserve(
+        &mut self,
+        cx: &mut Context,
+        payer: u32,
+        needed: usize,
+        all: &mut usize,
+    ) -> bool {
         let before = self.memory.len();
         if needed <= before {
             return true;
@@ -38,16 +45,19 @@ impl Ring {
         memory.extend_from_slice(second);
         memory.resize(size, 0);
         (self.memory, self.head) = (memory, 0);
+        *all += size - before;
         true
     }
 
     /// Nothing is in it any more. Bytes that were given back.
-    pub fn clear(&mut self, keep: usize) -> usize {
+    pub fn clear(&mut self, keep: usize, all: &mut usize) -> usize {
         self.head = 0;
-        match self.memory.len() > keep {
-            true => core::mem::take(&mut self.memory).len(),
-            false => 0,
+        if self.memory.len() <= keep {
+            return 0;
         }
+        let freed = core::mem::take(&mut self.memory).len();
+        *all -= freed;
+        freed
     }
 
     /// The bytes from `at` (behind the first one) on.

@@ -165,8 +165,11 @@ pub struct Net {
     /// When the present request came.
     pub(crate) time: Time,
     timeouts: Timeouts,
-    /// Connections whose empty rings should go. (Not at once: the answer may still lie in one.)
-    pub(crate) trim: Vec<u32>,
+    /// Connections with [`crate::stream::Stream::urgent_news`].
+    pub(crate) urgent: Vec<u32>,
+    /// Bytes of all connections' rings; connections with an empty one that keeps its memory, each once.
+    pub(crate) rings: usize,
+    pub(crate) spare: Vec<u32>,
     /// The datagram that was taken last: its answer lies in it.
     taken: Option<Datagram>,
     /// Headers that the control messages of a send ask for.
@@ -266,7 +269,9 @@ impl Net {
             errors: Bucket::default(),
             time: Time(0),
             timeouts: Timeouts::default(),
-            trim: Vec::new(),
+            urgent: Vec::new(),
+            rings: 0,
+            spare: Vec::new(),
             taken: None,
             noted: None,
             peeked: (0, 0),
@@ -985,9 +990,9 @@ impl Net {
     }
 
     /// What is begun before each request, and left behind.
-    fn begin(&mut self, cx: &mut Context) {
-        if !self.trim.is_empty() {
-            self.trim(cx);
+    fn begin(&mut self) {
+        if !self.urgent.is_empty() {
+            self.forget_urgent();
         }
         self.taken = None;
     }
@@ -1163,7 +1168,7 @@ impl Server for Net {
     }
 
     fn close(&mut self, cx: &mut Context, handle: Handle<Self>) {
-        self.begin(cx);
+        self.begin();
         match (handle.node, handle.flags & o::PATH) {
             (Node::Socket(index), 0) => self.end(cx, index),
             (Node::Tunnel, 0) => match handle.state {
@@ -1182,7 +1187,7 @@ impl Server for Net {
         offset: u64,
         length: usize,
     ) -> Answer<Data<'a>> {
-        self.begin(cx);
+        self.begin();
         let index = match handle.node {
             Node::Socket(index) => index,
             Node::Tunnel => return self.read_tunnel(cx, handle.state, length),
@@ -1234,7 +1239,7 @@ impl Server for Net {
         _: u64,
         length: usize,
     ) -> Answer<usize> {
-        self.begin(cx);
+        self.begin();
         let index = match handle.node {
             Node::Socket(index) => index,
             Node::Tunnel => {
@@ -1372,7 +1377,7 @@ impl Server for Net {
         cx: &mut Context,
         handles: &mut Handles<Self>,
     ) -> Answer<Reply<'a>> {
-        self.begin(cx);
+        self.begin();
         let operation = cx.request.words[0];
         if cx.request.badge == 0 {
             return match operation {
@@ -1460,7 +1465,7 @@ impl Server for Net {
     }
 
     fn pulse(&mut self, cx: &mut Context, pulse: &Received) {
-        self.begin(cx);
+        self.begin();
         if !self.cookie_pulse(cx, pulse) && !self.filter.pulse(pulse) {
             self.link_pulse(cx, pulse);
         }
@@ -1469,7 +1474,7 @@ impl Server for Net {
     }
 
     fn background(&mut self, cx: &mut Context) -> bool {
-        self.begin(cx);
+        self.begin();
         let more = self.refuse_next(cx) | self.spread_next(cx) | self.dump_next(cx);
         self.pump(cx);
         self.alarm(cx);
@@ -1477,7 +1482,7 @@ impl Server for Net {
     }
 
     fn tick(&mut self, cx: &mut Context) {
-        self.begin(cx);
+        self.begin();
         #[cfg(test)]
         for bytes in core::mem::take(&mut self.from_cable) {
             let packet = crate::packet::Packet::received(bytes, 0);

@@ -33,6 +33,8 @@ pub const TEXT_MOST: u32 = 40_000;
 const SEGMENTS_MOST: u32 = 64;
 const SEND_LEAST: u32 = 262_144;
 const SEND_MOST: u32 = 4 << 20;
+/// Bytes of all rings together with which those that are empty keep their memory.
+pub const KEPT: usize = 4 << 20;
 
 pub struct Stream {
     pub block: Connection,
@@ -61,6 +63,8 @@ pub struct Stream {
     pub urgent_taken: bool,
     /// An urgent byte was told of by what the present request brought: who wants SIGURG is told by POLLMSG.
     pub urgent_news: bool,
+    /// It is among those whose empty rings keep their memory.
+    pub spare: bool,
     pub inline: bool,
     /// What its packets have: time to live, type of service.
     pub ttl: u8,
@@ -92,6 +96,23 @@ pub enum Place {
 }
 
 impl Stream {
+    /// Segments that came too early lie in the ring as well.
+    fn receive_is_empty(&self) -> bool {
+        self.block.unread() == 0 && self.block.nothing_early()
+    }
+
+    /// The rings that are empty keep no memory. Bytes that were freed.
+    fn free_rings(&mut self, all: &mut usize) -> usize {
+        let mut freed = 0;
+        if self.receive_is_empty() {
+            freed += self.receive.clear(SMALLEST, all);
+        }
+        if self.block.unacknowledged() == 0 {
+            freed += self.send.clear(SMALLEST, all);
+        }
+        freed
+    }
+
     /// What the block, and the packets, must know of its socket's options.
     pub fn take_options(&mut self, options: &Options, now: Time) {
         let block = &mut self.block;
@@ -280,6 +301,7 @@ impl Net {
             listed: true,
             urgent_taken: false,
             urgent_news: false,
+            spare: false,
             inline: false,
             ttl: 64,
             least_ttl: 0,
@@ -316,7 +338,8 @@ impl Net {
         };
         self.timers.remove(stream.timer);
         self.drop_heritage(cx, stream.heritage.take());
-        let text = stream.send.clear(0) + stream.receive.clear(0);
+        let all = &mut self.rings;
+        let text = stream.send.clear(0, all) + stream.receive.clear(0, all);
         cx.refund(stream.payer, COST + text);
     }
 
@@ -538,8 +561,8 @@ impl Net {
             stream.urgent_taken = false;
             stream.urgent_news = true;
             // (They are news until the next request.)
-            if self.trim.try_reserve(1).is_ok() {
-                self.trim.push(at);
+            if self.urgent.try_reserve(1).is_ok() {
+                self.urgent.push(at);
             }
         }
         if events.has(Events::FAILED) {
@@ -576,11 +599,14 @@ impl Net {
         if !text.is_empty() {
             let needed = stream.block.receive_needs(segment, text.len() as u32);
             let needed = (unread + needed) as usize;
-            if !stream.receive.reserve(cx, stream.payer, needed) {
+            if !self.ring_room(cx, at, |stream| &mut stream.receive, needed) {
                 // It is lost; the peer sends it again.
                 return;
             }
         }
+        let Some(stream) = self.streams.get_mut(at) else {
+            return;
+        };
         let arrival = stream
             .block
             .segment_arrives(segment, text.len() as u32, ce, now);
@@ -593,8 +619,10 @@ impl Net {
         if arrival.acknowledged > 0 {
             stream.send.advance(arrival.acknowledged as usize);
             if stream.block.unacknowledged() == 0 {
-                let freed = stream.send.clear(SMALLEST);
-                cx.refund(stream.payer, freed);
+                stream.send.clear(usize::MAX, &mut self.rings);
+                if stream.send.memory() > SMALLEST {
+                    self.emptied(cx, at);
+                }
             }
         }
         self.arrived(cx, at, &arrival);
@@ -914,9 +942,12 @@ impl Net {
                 return Err(Failure::Wait(key(index, WRITABLE)));
             }
             let some = left.min(room);
-            if !stream.send.reserve(cx, stream.payer, used as usize + some) {
+            if !self.ring_room(cx, at, |stream| &mut stream.send, used as usize + some) {
                 return done_or(cx, ENOBUFS);
             }
+            let Some(stream) = self.streams.get_mut(at) else {
+                return fail(EBADF);
+            };
             let from = skipped + done;
             let mut fetched = stream.send.fetch(cx, used as usize, from, some);
             if let (Err(_), true) = (&fetched, done != 0) {
@@ -1016,9 +1047,9 @@ impl Net {
             let wanted = stream.block.receive_space_wanted();
             stream.block.set_receive_space(wanted);
         }
-        let empty = stream.block.unread() == 0 && stream.receive.memory() > SMALLEST;
-        if empty && self.trim.last() != Some(&at) && self.trim.try_reserve(1).is_ok() {
-            self.trim.push(at);
+        if stream.receive.memory() > SMALLEST && stream.receive_is_empty() {
+            stream.receive.clear(usize::MAX, &mut self.rings);
+            self.emptied(cx, at);
         }
         self.flush(cx, at);
         self.pump_later(cx);
@@ -1051,17 +1082,64 @@ impl Net {
         }
     }
 
-    /// Give back the memory of rings that were emptied.
-    pub(crate) fn trim(&mut self, cx: &mut Context) {
-        while let Some(at) = self.trim.pop() {
+    /// What was news in the last request is none any more.
+    pub(crate) fn forget_urgent(&mut self) {
+        while let Some(at) = self.urgent.pop() {
             if let Some(stream) = self.streams.get_mut(at) {
                 stream.urgent_news = false;
-                // Segments that came too early lie in it as well.
-                if stream.block.unread() == 0 && stream.block.nothing_early() {
-                    let freed = stream.receive.clear(SMALLEST);
-                    cx.refund(stream.payer, freed);
-                }
             }
+        }
+    }
+
+    /// A ring of this connection is empty and has more than the least memory: it keeps it for what comes next, if all rings together have not too much.
+    fn emptied(&mut self, cx: &mut Context, at: u32) {
+        let Some(stream) = self.streams.get_mut(at) else {
+            return;
+        };
+        if !stream.spare && self.spare.try_reserve(1).is_ok() {
+            self.spare.push(at);
+            stream.spare = true;
+        }
+        if !stream.spare {
+            let freed = stream.free_rings(&mut self.rings);
+            cx.refund(stream.payer, freed);
+        }
+        if self.rings > KEPT || self.spare.len() > KEPT / SMALLEST {
+            self.give_spare(cx);
+        }
+    }
+
+    /// Empty rings keep no memory any more.
+    fn give_spare(&mut self, cx: &mut Context) {
+        while let Some(at) = self.spare.pop() {
+            if let Some(stream) = self.streams.get_mut(at) {
+                stream.spare = false;
+                let freed = stream.free_rings(&mut self.rings);
+                cx.refund(stream.payer, freed);
+            }
+        }
+    }
+
+    /// A ring of this connection has memory for so many bytes. (An account that is at its limit gets back first what its empty rings keep.)
+    fn ring_room(
+        &mut self,
+        cx: &mut Context,
+        at: u32,
+        ring: fn(&mut Stream) -> &mut Ring,
+        needed: usize,
+    ) -> bool {
+        loop {
+            let Some(stream) = self.streams.get_mut(at) else {
+                return false;
+            };
+            let payer = stream.payer;
+            if ring(stream).reserve(cx, payer, needed, &mut self.rings) {
+                return true;
+            }
+            if self.spare.is_empty() {
+                return false;
+            }
+            self.give_spare(cx);
         }
     }
 
@@ -1123,7 +1201,7 @@ impl Net {
             };
             // Nothing of it is read any more.
             if stream.block.nothing_early() || stream.block.state() == Tcp::Closed {
-                let freed = stream.receive.clear(0);
+                let freed = stream.receive.clear(0, &mut self.rings);
                 cx.refund(stream.payer, freed);
             }
         }

@@ -3,6 +3,8 @@
 use crate::address::Address;
 use crate::interface::{flag, Device, Offers, Own, LOOPBACK};
 use crate::packet::{protocol, Header, Packet, Sum};
+use crate::ring::SMALLEST;
+use crate::stream::KEPT;
 use crate::Net;
 use cairn_idl::errno::*;
 use cairn_idl::fs::{self, poll, POSITION};
@@ -668,6 +670,53 @@ fn who_must_not_have_more_memory_is_refused() {
     for badge in [c, s, l] {
         b.close(badge);
     }
+    all_gone(&mut b);
+}
+
+/// Rings that are empty keep some memory for what comes next: not more than all of them may together, and none that their payer wants for another.
+#[test]
+fn empty_rings_keep_little_and_give_it_back() {
+    const TEXT: usize = 60_000;
+    let mut b = bench();
+    let (l, port) = listener(&mut b, Address::LOOPBACK_V4, 4096);
+    let mut ends = Vec::new();
+    for _ in 0..300 {
+        let c = socket(&mut b, INET, STREAM);
+        assert_eq!(connect(&mut b, c, Address::LOOPBACK_V4, port), 0);
+        ends.push([c, accept(&mut b, l)]);
+    }
+    let through = |b: &mut Bench<Net>, [c, s]: [u64; 2]| {
+        let sent = send(b, c, &[1; TEXT]);
+        let got = receive(b, s, TEXT, 0).map(|bytes| bytes.len());
+        pass(b, 100_000_000);
+        (sent, got)
+    };
+    for both in &ends {
+        assert_eq!(through(&mut b, *both), (TEXT as i64, Ok(TEXT)));
+        assert!(b.server.rings <= KEPT, "{}", b.server.rings);
+    }
+    assert!(b.server.rings > 0, "nothing is kept");
+    // All that are empty have some by now: the account has no room but that.
+    let paid = b.fake.charged.values().copied().max().unwrap_or(0);
+    b.fake.charge_limit = Some(paid + 1);
+    assert_eq!(through(&mut b, ends[0]), (TEXT as i64, Ok(TEXT)));
+    b.fake.charge_limit = None;
+    for [c, s] in ends {
+        b.close(c);
+        b.close(s);
+    }
+    assert_eq!(b.server.rings, 0);
+    // Connections that come and go are not remembered for ever.
+    for _ in 0..3000 {
+        let c = socket(&mut b, INET, STREAM);
+        assert_eq!(connect(&mut b, c, Address::LOOPBACK_V4, port), 0);
+        let s = accept(&mut b, l);
+        assert_eq!(through(&mut b, [c, s]), (TEXT as i64, Ok(TEXT)));
+        b.close(c);
+        b.close(s);
+        assert!(b.server.spare.len() <= KEPT / SMALLEST);
+    }
+    b.close(l);
     all_gone(&mut b);
 }
 
