@@ -107,6 +107,18 @@ static void folder(const char *path)
 	free(all);
 }
 
+/* The number of an interface depends on how many there were before it. */
+static void tells_name_and_number(const char *interface)
+{
+	char path[100], text[200] = "", wanted[200];
+	snprintf(path, sizeof path, "/sys/class/net/%s/uevent", interface);
+	snprintf(wanted, sizeof wanted, "INTERFACE=%s\nIFINDEX=%u\n", interface, if_nametoindex(interface));
+	int fd = open(path, O_RDONLY);
+	ssize_t length = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+	printf("%s: %s\n", path, length < 0 ? name(errno) : strcmp(text, wanted) ? text : "its name and number");
+	close(fd);
+}
+
 static void put(const char *path, const char *text)
 {
 	int fd = open(path, O_WRONLY);
@@ -152,8 +164,8 @@ static void writes(void)
 {
 	static const struct { const char *file, *text; } all[] = {
 		{ "mtu", "1400\n" }, { "mtu", "0x500" }, { "mtu", "01000" }, { "mtu", " 1300" }, { "mtu", "1300 " }, { "mtu", "1300x" }, { "mtu", "" },
-		{ "mtu", "-1" }, { "mtu", "67" }, { "mtu", "68" }, { "mtu", "65535" }, { "mtu", "65536" }, { "mtu", "99999999999999999999" }, { "mtu", "1500\n\n" },
-		{ "mtu", "1500\n" },
+		{ "mtu", "-1" }, { "mtu", "67" }, { "mtu", "68" }, { "mtu", "65535" }, { "mtu", "65536" }, { "mtu", "99999999999999999999" },
+		{ "mtu", "99999999999999999999x" }, { "mtu", "1500\n\n" }, { "mtu", "1500\n" },
 		{ "flags", "0x1091\n" }, { "flags", "x" }, { "flags", "0x1090" },
 		{ "address", "x" }, { "operstate", "up" }, { "speed", "x" }, { "statistics/rx_bytes", "0" },
 	};
@@ -185,7 +197,7 @@ static void stranger(void)
 {
 	show("/sys/class/net/tun7/tun_flags");
 	show("/sys/class/net/tun7/mtu");
-	show("/sys/class/net/tun7/uevent");
+	tells_name_and_number("tun7");
 	put("/sys/class/net/tun7/mtu", "1400");
 	put("/sys/class/net/tun7/flags", "0x1091");
 	put("/sys/class/net/tun7/tx_queue_len", "700");
