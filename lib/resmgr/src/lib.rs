@@ -9,7 +9,7 @@
 //! * `addresses` of local sockets, kept with nodes;
 //! * `private` mounts of name spaces of their own;
 //! * `frames` files that are read without asking; [`objects`] mapped files of servers with a cache;
-//! * [`tree`] a ready-made server of folders and small files; [`table`] things by number; [`mod@text`] what a file said when it was opened;
+//! * [`tree`] a ready-made server of folders and small files; [`table`] things by number; [`mod@text`] what a file said when it was opened, [`written`] what is written to it;
 //! * [`transport`] the nucleus seen from here, and [`fake`] the same for tests on the host.
 //!
 //! A request that cannot be answered yet returns [`Failure::Wait`] with a key; [`Context::wake`] with that key runs it again later. So a server
@@ -58,6 +58,7 @@ pub mod transport;
 pub mod tree;
 pub mod waiting;
 mod watch;
+pub mod written;
 
 pub use context::{Context, Failure, Later};
 pub use dirent::Dirents;

@@ -9,6 +9,7 @@ use cairn_idl::errno::*;
 use cairn_idl::fs::{kind, s};
 use cairn_resmgr::permission::{allowed, check, WRITE};
 use cairn_resmgr::server::{put, Access, Answer, Change, New, Opened};
+use cairn_resmgr::written::until_nul;
 use cairn_resmgr::{Context, Data, Dirents, Failure, Handle, Meta, Server, Snapshot};
 use core::fmt::Write;
 
@@ -688,8 +689,7 @@ impl<G: Groups> Server for Cgroup<G> {
         let bytes = &mut bytes[..length];
         cx.fetch(0, bytes)?;
         // Programs write the NUL of a C string as well.
-        let words = bytes.split(|byte| *byte == 0).next().unwrap_or(&[]);
-        let words = core::str::from_utf8(words).map_err(|_| Failure::Errno(EINVAL))?;
+        let words = core::str::from_utf8(until_nul(bytes)).map_err(|_| Failure::Errno(EINVAL))?;
         let label = handle.state.label;
         self.given(cx, handle.node, label, words)?;
         Ok(length)

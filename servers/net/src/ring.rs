@@ -1,5 +1,5 @@
-//! What a connection's text lies in: memory that grows with what is in it, and is charged to the connection's payer. How much that is, the connection knows. When nothing is in it
-//! the memory goes, but for what all rings may have together ([`crate::stream`]): who goes on sending finds it as it was.
+//! What a connection's text lies in: memory that grows with what is in it, and is charged to the connection's payer. How much that is, the connection knows.
+//! When nothing is in it the memory goes, but for what all rings may have together ([`crate::stream`]): who goes on sending finds it as it was.
 
 use alloc::vec::Vec;
 use cairn_resmgr::server::Answer;
@@ -49,9 +49,14 @@ impl Ring {
         true
     }
 
-    /// Nothing is in it any more. Bytes that were given back.
-    pub fn clear(&mut self, keep: usize, all: &mut usize) -> usize {
+    /// Nothing is in it any more: what comes lies in one piece.
+    pub fn start_over(&mut self) {
         self.head = 0;
+    }
+
+    /// The same, and more memory than `keep` goes. Bytes that were given back.
+    pub fn clear(&mut self, keep: usize, all: &mut usize) -> usize {
+        self.start_over();
         if self.memory.len() <= keep {
             return 0;
         }

@@ -9,6 +9,7 @@ use alloc::string::String;
 use cairn_idl::capability::NET_ADMIN;
 use cairn_idl::errno::*;
 use cairn_resmgr::server::Answer;
+use cairn_resmgr::written::number;
 use cairn_resmgr::{Context, Data, Failure};
 
 /// Most bytes of a text that is written.
@@ -36,27 +37,6 @@ impl Setting {
             Setting::Flags => format!("{:#x}\n", of.flags & SHOWN),
         }
     }
-}
-
-/// A number as files of sysfs take it: decimal, or of base 8 or 16 by its beginning, with at most one end of a line behind it.
-pub fn number(text: &[u8]) -> Result<u64, i64> {
-    let text = text.strip_suffix(b"\n").unwrap_or(text);
-    let text = text.strip_prefix(b"+").unwrap_or(text);
-    let (digits, base) = match text {
-        [b'0', b'x' | b'X', rest @ ..] => (rest, 16),
-        [b'0', rest @ ..] if !rest.is_empty() => (rest, 8),
-        _ => (text, 10),
-    };
-    if digits.is_empty() {
-        return Err(EINVAL);
-    }
-    let mut value = Some(0u64);
-    for byte in digits {
-        let digit = char::from(*byte).to_digit(base).ok_or(EINVAL)?;
-        let shifted = value.and_then(|value| value.checked_mul(base.into()));
-        value = shifted.and_then(|value| value.checked_add(digit.into()));
-    }
-    value.ok_or(ERANGE)
 }
 
 impl Net {

@@ -592,21 +592,21 @@ impl Net {
         ce: bool,
     ) {
         let now = self.now(cx);
-        let Some(stream) = self.streams.get_mut(at) else {
+        let Some(mut stream) = self.streams.get_mut(at) else {
             return;
         };
         let unread = stream.block.unread();
         if !text.is_empty() {
             let needed = stream.block.receive_needs(segment, text.len() as u32);
             let needed = (unread + needed) as usize;
-            if !self.ring_room(cx, at, |stream| &mut stream.receive, needed) {
-                // It is lost; the peer sends it again.
-                return;
+            if needed > stream.receive.memory() {
+                stream = match self.ring_room(cx, at, |stream| &mut stream.receive, needed) {
+                    Some(stream) => stream,
+                    // It is lost; the peer sends it again.
+                    None => return,
+                };
             }
         }
-        let Some(stream) = self.streams.get_mut(at) else {
-            return;
-        };
         let arrival = stream
             .block
             .segment_arrives(segment, text.len() as u32, ce, now);
@@ -619,7 +619,7 @@ impl Net {
         if arrival.acknowledged > 0 {
             stream.send.advance(arrival.acknowledged as usize);
             if stream.block.unacknowledged() == 0 {
-                stream.send.clear(usize::MAX, &mut self.rings);
+                stream.send.start_over();
                 if stream.send.memory() > SMALLEST {
                     self.emptied(cx, at);
                 }
@@ -942,11 +942,9 @@ impl Net {
                 return Err(Failure::Wait(key(index, WRITABLE)));
             }
             let some = left.min(room);
-            if !self.ring_room(cx, at, |stream| &mut stream.send, used as usize + some) {
+            let needed = used as usize + some;
+            let Some(stream) = self.ring_room(cx, at, |stream| &mut stream.send, needed) else {
                 return done_or(cx, ENOBUFS);
-            }
-            let Some(stream) = self.streams.get_mut(at) else {
-                return fail(EBADF);
             };
             let from = skipped + done;
             let mut fetched = stream.send.fetch(cx, used as usize, from, some);
@@ -1048,7 +1046,7 @@ impl Net {
             stream.block.set_receive_space(wanted);
         }
         if stream.receive.memory() > SMALLEST && stream.receive_is_empty() {
-            stream.receive.clear(usize::MAX, &mut self.rings);
+            stream.receive.start_over();
             self.emptied(cx, at);
         }
         self.flush(cx, at);
@@ -1120,27 +1118,26 @@ impl Net {
         }
     }
 
-    /// A ring of this connection has memory for so many bytes. (An account that is at its limit gets back first what its empty rings keep.)
+    /// The connection, if its ring has memory for so many bytes now. (An account that is at its limit gets back first what its empty rings keep.)
     fn ring_room(
         &mut self,
         cx: &mut Context,
         at: u32,
         ring: fn(&mut Stream) -> &mut Ring,
         needed: usize,
-    ) -> bool {
+    ) -> Option<&mut Stream> {
         loop {
-            let Some(stream) = self.streams.get_mut(at) else {
-                return false;
-            };
+            let stream = self.streams.get_mut(at)?;
             let payer = stream.payer;
             if ring(stream).reserve(cx, payer, needed, &mut self.rings) {
-                return true;
+                break;
             }
             if self.spare.is_empty() {
-                return false;
+                return None;
             }
             self.give_spare(cx);
         }
+        self.streams.get_mut(at)
     }
 
     // ---- shutting down

@@ -141,11 +141,16 @@ fn accept(b: &mut Bench<Net>, badge: u64) -> u64 {
 /// A listener and the two ends of a connection.
 pub(crate) fn connection(b: &mut Bench<Net>, address: Address) -> [u64; 3] {
     let (l, port) = listener(b, address, 5);
+    let [c, s] = two_ends(b, l, address, port);
+    [l, c, s]
+}
+
+/// A connection to a listener that is there: who connected, and who was accepted.
+fn two_ends(b: &mut Bench<Net>, l: u64, address: Address, port: u16) -> [u64; 2] {
     let family = if address.is_v4() { INET } else { INET6 };
     let c = socket(b, family, STREAM);
     assert_eq!(connect(b, c, address, port), 0);
-    let s = accept(b, l);
-    [l, c, s]
+    [c, accept(b, l)]
 }
 
 /// Nothing is left of anything, and nobody pays.
@@ -679,12 +684,9 @@ fn empty_rings_keep_little_and_give_it_back() {
     const TEXT: usize = 60_000;
     let mut b = bench();
     let (l, port) = listener(&mut b, Address::LOOPBACK_V4, 4096);
-    let mut ends = Vec::new();
-    for _ in 0..300 {
-        let c = socket(&mut b, INET, STREAM);
-        assert_eq!(connect(&mut b, c, Address::LOOPBACK_V4, port), 0);
-        ends.push([c, accept(&mut b, l)]);
-    }
+    let ends: Vec<_> = (0..300)
+        .map(|_| two_ends(&mut b, l, Address::LOOPBACK_V4, port))
+        .collect();
     let through = |b: &mut Bench<Net>, [c, s]: [u64; 2]| {
         let sent = send(b, c, &[1; TEXT]);
         let got = receive(b, s, TEXT, 0).map(|bytes| bytes.len());
@@ -708,9 +710,7 @@ fn empty_rings_keep_little_and_give_it_back() {
     assert_eq!(b.server.rings, 0);
     // Connections that come and go are not remembered for ever.
     for _ in 0..3000 {
-        let c = socket(&mut b, INET, STREAM);
-        assert_eq!(connect(&mut b, c, Address::LOOPBACK_V4, port), 0);
-        let s = accept(&mut b, l);
+        let [c, s] = two_ends(&mut b, l, Address::LOOPBACK_V4, port);
         assert_eq!(through(&mut b, [c, s]), (TEXT as i64, Ok(TEXT)));
         b.close(c);
         b.close(s);
@@ -724,19 +724,15 @@ fn empty_rings_keep_little_and_give_it_back() {
 fn a_thousand_connections_are_found_and_gone() {
     let mut b = bench();
     let (l, port) = listener(&mut b, Address::LOOPBACK_V4, 4096);
-    let mut ends = Vec::new();
-    for _ in 0..1000 {
-        let c = socket(&mut b, INET, STREAM);
-        assert_eq!(connect(&mut b, c, Address::LOOPBACK_V4, port), 0);
-        let s = accept(&mut b, l);
-        ends.push((c, s));
-    }
-    for (at, (c, s)) in ends.iter().enumerate() {
+    let ends: Vec<_> = (0..1000)
+        .map(|_| two_ends(&mut b, l, Address::LOOPBACK_V4, port))
+        .collect();
+    for (at, [c, s]) in ends.iter().enumerate() {
         let text = at.to_le_bytes();
         assert_eq!(send(&mut b, *c, &text), 8);
         assert_eq!(receive(&mut b, *s, 8, 0), Ok(text.to_vec()));
     }
-    for (c, s) in ends {
+    for [c, s] in ends {
         b.close(c);
         b.close(s);
     }

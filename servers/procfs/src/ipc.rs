@@ -2,11 +2,11 @@
 
 use crate::system::System;
 use crate::table::Who;
-use crate::text::Numbers;
 use alloc::string::String;
 use cairn_idl::errno::EINVAL;
 use cairn_idl::ipc::{Kind, Limits};
 use cairn_idl::proc::SpaceKind;
+use cairn_resmgr::written::Numbers;
 use core::fmt::Write;
 
 /// A kind of thing, and the head of its table.

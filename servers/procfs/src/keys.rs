@@ -2,10 +2,9 @@
 
 use crate::system::System;
 use crate::table::Who;
-use crate::text::Numbers;
 use alloc::string::String;
-use cairn_idl::errno::EINVAL;
 use cairn_idl::keys::{Limits, Listing};
+use cairn_resmgr::written::Numbers;
 use core::fmt::Write;
 
 /// What the process that reads may see.
@@ -33,7 +32,7 @@ pub fn limit_of(name: &str) -> Option<Limits> {
 
 /// A number written to such a file, and how much of the text it is.
 pub fn set_limit<S: System>(system: &mut S, which: Limits, text: &[u8]) -> Result<usize, i64> {
-    let (value, end) = Numbers::new(text).next().ok_or(EINVAL)??;
+    let (value, end) = Numbers::first(text)?;
     system.set_key_limit(which, value)?;
     Ok(end)
 }

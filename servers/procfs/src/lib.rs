@@ -21,4 +21,3 @@ pub mod processor;
 pub mod server;
 pub mod system;
 pub mod table;
-pub mod text;

@@ -7,7 +7,6 @@ use crate::table::{
     rows, Dir, Row, What, Who, COMM, CORE_FILTER, DROP_CACHES, LEASE_TIME, LOGIN_USER, OLD_OOM,
     OOM, SLACK,
 };
-use crate::text::{decimal, first_line, integer, natural, Numbers};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -19,6 +18,7 @@ use cairn_idl::fs::{
 use cairn_idl::proc::{Related, SpaceKind};
 use cairn_resmgr::layout;
 use cairn_resmgr::server::{put, Answer};
+use cairn_resmgr::written::{decimal, first_line, integer, natural, Numbers};
 use cairn_resmgr::{
     Context, Data, Dirents, Failure, Handle, Handles, Meta, Opened, Server, Snapshot,
 };
@@ -899,18 +899,9 @@ impl<S: System> Server for Procfs<S> {
         let limits = crate::ipc::limits_of(name);
         let key_limit = crate::keys::limit_of(name);
         const HOST: [&str; 2] = ["hostname", "domainname"];
-        if ![
-            HOST[0],
-            HOST[1],
-            "core_pattern",
-            RESTART,
-            DROP_CACHES,
-            LEASE_TIME,
-        ]
-        .contains(&name)
-            && limits.is_empty()
-            && key_limit.is_none()
-        {
+        let is_number =
+            !limits.is_empty() || key_limit.is_some() || [DROP_CACHES, LEASE_TIME].contains(&name);
+        if !is_number && ![HOST[0], HOST[1], "core_pattern", RESTART].contains(&name) {
             return Err(Failure::Errno(EACCES));
         }
         let most = if HOST.contains(&name) { 65 } else { 128 };
@@ -919,20 +910,20 @@ impl<S: System> Server for Procfs<S> {
             .get_mut(..length)
             .ok_or(Failure::Errno(EINVAL))?;
         cx.fetch(0, text)?;
-        // Numbers are in one piece: what is written behind them does nothing.
-        let behind = offset != 0;
-        if let Some(which) = key_limit {
-            if behind {
+        if is_number {
+            // They are in one piece: what is written behind it does nothing.
+            if offset != 0 {
                 return Ok(length);
             }
-            let used = crate::keys::set_limit(&mut self.system, which, text);
-            return used.map_err(Failure::Errno);
-        }
-        if !limits.is_empty() {
-            if behind {
-                return Ok(length);
-            }
-            let used = crate::ipc::set_limits(&mut self.system, limits, text);
+            let system = &mut self.system;
+            let used = match (key_limit, name) {
+                (Some(which), _) => crate::keys::set_limit(system, which, text),
+                (None, LEASE_TIME) => Numbers::first(text)
+                    .and_then(|(seconds, end)| system.set_lease_time(seconds).map(|()| end)),
+                (None, DROP_CACHES) => Numbers::first(text)
+                    .and_then(|(what, end)| drop_caches(system, what).map(|()| end)),
+                _ => crate::ipc::set_limits(system, limits, text),
+            };
             return used.map_err(Failure::Errno);
         }
         let done = match name {
@@ -943,16 +934,6 @@ impl<S: System> Server for Procfs<S> {
             }
             RESTART => restart(&mut self.system, text),
             "core_pattern" => set_core_pattern(&mut self.system, text),
-            LEASE_TIME | DROP_CACHES if behind => Ok(()),
-            LEASE_TIME | DROP_CACHES => {
-                let number = Numbers::new(text).next().unwrap_or(Err(EINVAL));
-                let (value, end) = number.map_err(Failure::Errno)?;
-                let done = match name {
-                    LEASE_TIME => self.system.set_lease_time(value),
-                    _ => drop_caches(&mut self.system, value),
-                };
-                return done.map(|()| end).map_err(Failure::Errno);
-            }
             _ => Err(EACCES),
         };
         done.map_err(Failure::Errno)?;

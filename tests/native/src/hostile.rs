@@ -1,4 +1,5 @@
-//! Makes half a million random portal calls (argument `count=N`, `seed=N`) with hostile words, parts and flags, on its own portals and on slots it does not have.
+//! Makes half a million random portal calls (argument `count=N`, `seed=N`) with hostile words, parts and flags, on its own portals and on slots that it does
+//! not have.
 //! It may fail in every way; nobody else may. It ends with the number of calls as its exit value, which `init` logs: `hostile died: exit N`.
 //! All that it leaves out is what would end it before ([`pointless`], [`spare`]), so that the number is reached.
 #![no_std]

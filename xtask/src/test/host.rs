@@ -4,9 +4,9 @@ use super::{Report, Verdict};
 use crate::{build, packet, places, progress};
 use anyhow::{Context, Result};
 use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::RecvTimeoutError;
-use std::sync::LazyLock;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -63,28 +63,25 @@ fn packet_scripts(report: &Report) -> Result<()> {
     Ok(())
 }
 
-/// Cargo in the folder that the host tool is built in, too, so that what they share is compiled once. Clippy is the compiler of our crates, so that nothing is read
-/// a second time for its sake. (To compile in increments takes a fifth longer, and what changed is mostly one crate.)
+/// Cargo in the folder that the host tool is built in, too, so that what they share is compiled once. Clippy is the compiler of our crates, so that nothing is
+/// read a second time for its sake. (To compile in increments takes a fifth longer, and what changed is mostly one crate.)
 fn cargo() -> Command {
     let mut command = build::cargo();
     command
         .env("CARGO_PROFILE_DEV_DEBUG", "0")
         .env("CARGO_INCREMENTAL", "0")
         .env("CARGO_TARGET_DIR", places::build().join("host"));
-    if *THERE_IS_CLIPPY {
-        command.env("RUSTC_WORKSPACE_WRAPPER", CLIPPY);
+    if let Some(clippy) = clippy() {
+        command.env("RUSTC_WORKSPACE_WRAPPER", clippy);
     }
     command
 }
 
-const CLIPPY: &str = "clippy-driver";
-/// A packaged toolchain may lack it.
-static THERE_IS_CLIPPY: LazyLock<bool> = LazyLock::new(|| {
-    let mut command = Command::new(CLIPPY);
-    command.arg("--version").stdout(Stdio::null());
-    let status = command.stderr(Stdio::null()).status();
-    status.is_ok_and(|status| status.success())
-});
+/// The toolchain's own (`./cairn` says which one that is): another's compiler makes what ours cannot use. A packaged toolchain may lack it.
+fn clippy() -> Option<PathBuf> {
+    let cargo = PathBuf::from(std::env::var_os("CAIRN_CARGO")?);
+    Some(cargo.with_file_name("clippy-driver")).filter(|clippy| clippy.exists())
+}
 
 /// The models beyond what `./cairn test` explores.
 const FURTHER: [&str; 2] = ["cairn-models", "cairn-models-cores"];
@@ -254,8 +251,8 @@ fn counts(text: &str) -> (usize, usize) {
         .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
 }
 
-/// Clippy for the tests, which are compiled already; for the programs of the host and the guest, which are looked at without being made (this one runs from the folder
-/// in which it would be made anew), and for those of the bare target.
+/// Clippy for the tests, which are compiled already; for the programs of the host and the guest, which are looked at without being made (this one runs from the
+/// folder in which it would be made anew), and for those of the bare target.
 fn clippy_calls() -> Vec<Vec<&'static str>> {
     let tests = ["test", "--quiet", "--tests", "--no-run"];
     let programs = [
@@ -289,13 +286,12 @@ fn warns(said: &str) -> bool {
 
 /// One test out of several calls of cargo, one of which is a subcommand that a packaged toolchain may lack.
 fn lint(report: &Report, name: &str, subcommand: &str, calls: &[Vec<&str>]) -> Result<()> {
-    let there = cargo()
+    let mut version = cargo();
+    version
         .args([subcommand, "--version"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()?
-        .success();
-    if !there {
+        .stdout(Stdio::null());
+    let there = version.stderr(Stdio::null()).status()?.success();
+    if !there || subcommand == "clippy" && clippy().is_none() {
         println!("skip  {name}: this toolchain has no cargo {subcommand}");
         return Ok(());
     }

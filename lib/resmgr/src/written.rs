@@ -1,4 +1,4 @@
-//! What is written to a file that takes a text: where it ends, and the numbers in it, as Linux has them.
+//! What is written to a file of a synthetic file system: where the text ends, and the numbers in it, as Linux has them.
 
 use cairn_idl::errno::{EINVAL, ERANGE};
 
@@ -40,19 +40,23 @@ fn value(digits: &[u8], base: u32) -> Result<u64, i64> {
 
 /// Without a line's end and a plus.
 fn unadorned(text: &[u8]) -> &[u8] {
-    let text = until_nul(text);
     let text = text.strip_suffix(b"\n").unwrap_or(text);
     text.strip_prefix(b"+").unwrap_or(text)
 }
 
 /// A number that is the whole text, but for a line's end.
-pub fn natural(text: &[u8]) -> Result<u64, i64> {
+pub fn number(text: &[u8]) -> Result<u64, i64> {
     magnitude(unadorned(text))
+}
+
+/// The same of a text that may end at a NUL.
+pub fn natural(text: &[u8]) -> Result<u64, i64> {
+    number(until_nul(text))
 }
 
 /// The same where only decimal ones are taken.
 pub fn decimal(text: &[u8]) -> Result<u64, i64> {
-    value(unadorned(text), 10)
+    value(unadorned(until_nul(text)), 10)
 }
 
 /// A number that is the whole text, but for white space around it.
@@ -74,6 +78,11 @@ pub struct Numbers<'a> {
 impl<'a> Numbers<'a> {
     pub fn new(text: &'a [u8]) -> Numbers<'a> {
         Numbers { text, at: 0 }
+    }
+
+    /// The first of them, where one is wanted.
+    pub fn first(text: &'a [u8]) -> Result<(u64, usize), i64> {
+        Numbers::new(text).next().unwrap_or(Err(EINVAL))
     }
 
     fn pass_space(&mut self) {
@@ -133,9 +142,14 @@ mod tests {
             (b"0x", Err(EINVAL)),
             (b"08", Err(EINVAL)),
             (b"18446744073709551616", Err(ERANGE)),
+            (b"99999999999999999999x", Err(ERANGE)),
         ] {
             assert_eq!(natural(text), value, "{text:?}");
+            if !text.contains(&0) {
+                assert_eq!(number(text), value, "{text:?}");
+            }
         }
+        assert_eq!(number(b"7\0"), Err(EINVAL));
         assert_eq!(decimal(b"+010\n\0"), Ok(10));
         assert_eq!(decimal(b"0x10"), Err(EINVAL));
         for (text, value) in [
@@ -158,5 +172,7 @@ mod tests {
         assert_eq!(all(b"1\0"), [Err(EINVAL)]);
         assert_eq!(all(b"+1"), [Err(EINVAL)]);
         assert_eq!(all(b" \n"), []);
+        assert_eq!(Numbers::first(b" 7 8"), Ok((7, 3)));
+        assert_eq!(Numbers::first(b" "), Err(EINVAL));
     }
 }
