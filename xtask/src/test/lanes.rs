@@ -1,9 +1,9 @@
 //! Several machines at once: each suite gives its machines as pieces of work, and as many of them as the host has processors are under way at any time. What is given first begins first:
 //! the long ones should be.
 
-use anyhow::{anyhow, Result};
+use anyhow::{anyhow, Context, Result};
 use std::collections::VecDeque;
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 
 /// One or several machines, one after the other.
 pub type Work<'a> = Box<dyn FnOnce() -> Result<()> + Send + 'a>;
@@ -42,6 +42,22 @@ pub fn run(work: Vec<Work>, lanes: usize) -> Result<()> {
     })
 }
 
+/// What becomes of each, in order; as many of them at once as the host has processors.
+pub fn each<T: Sync, R: Send + Sync>(all: &[T], make: impl Fn(&T) -> R + Sync) -> Result<Vec<R>> {
+    let made: Vec<OnceLock<R>> = all.iter().map(|_| OnceLock::new()).collect();
+    let one = |(from, to): (_, &OnceLock<R>)| {
+        to.get_or_init(|| make(from));
+        Ok(())
+    };
+    let one = &one;
+    let pieces = all.iter().zip(&made);
+    let pieces = pieces.map(|pair| -> Work { Box::new(move || one(pair)) });
+    run(pieces.collect(), of_this_host())?;
+    let made = made.into_iter().map(OnceLock::into_inner);
+    made.map(|one| one.context("a lane left something out"))
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -61,6 +77,14 @@ mod tests {
         });
         assert!(run(work.collect(), 2).is_ok());
         assert_eq!(done.into_inner(), 6);
+    }
+
+    #[test]
+    fn each_has_its_result_in_order() {
+        let all: Vec<u32> = (0..50).collect();
+        let twice: Vec<u32> = all.iter().map(|n| n * 2).collect();
+        assert_eq!(each(&all, |n| n * 2).unwrap(), twice);
+        assert!(each(&[], |n: &u32| *n).unwrap().is_empty());
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! `linux=no` (do not ask Linux: it must end with status 0), `musl=no`, `mem=SIZE` (a machine of its own size), `only=linux` (not on Cairn yet), `root=debian`, `disk=SIZE` or `disk=SIZE,OPTION,…` (the file system, with options of mke2fs; a program in C runs once more on one, as disk/NAME), `iso=yes` (one more disk, with an ISO 9660 image), `cores=4` (once more, as NAME@4, in a machine with so many cores; `cores=1`: never with more).
 
 use super::batch::{self, Done, Job, Time};
-use super::lanes::Work;
+use super::lanes::{self, Work};
 use super::reference::{self, Keyed};
 use super::stretch::Stretches;
 use super::{Report, Verdict};
@@ -317,9 +317,9 @@ fn scripts(
 }
 
 fn c_programs(report: &Report, smp: u32, suite: &str, compiler: &str) -> Result<Vec<Program>> {
-    let mut programs = Vec::new();
     let folder = places::build().join("tests").join(suite);
     fs::create_dir_all(&folder)?;
+    let mut wanted = Vec::new();
     for path in files("tests/c", "c")? {
         let name = format!("{suite}/{}", stem(&path));
         let source = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -331,14 +331,20 @@ fn c_programs(report: &Report, smp: u32, suite: &str, compiler: &str) -> Result<
         // Once more in a folder on a disk.
         let on_disk = format!("disk/{}", stem(&path));
         if suite == "c-glibc" && wishes.disk.is_some() && report.wants(&on_disk) {
-            runs.push((on_disk.clone(), smp));
+            runs.push((on_disk, smp));
         }
-        if runs.is_empty() {
-            continue;
+        if !runs.is_empty() {
+            let binary = folder.join(stem(&path));
+            wanted.push((path, binary, name, wishes, runs));
         }
-        let binary = folder.join(stem(&path));
+    }
+    let compiled = lanes::each(&wanted, |(path, binary, ..)| {
+        compile(compiler, path, binary)
+    })?;
+    let mut programs = Vec::new();
+    for ((path, binary, name, wishes, runs), compiled) in wanted.into_iter().zip(compiled) {
         // One program that does not compile must not keep the others from being run.
-        if let Err(why) = compile(compiler, &path, &binary) {
+        if let Err(why) = compiled {
             report.result(&name, Duration::ZERO, Err(format!("{why:#}")));
             continue;
         }
@@ -346,7 +352,7 @@ fn c_programs(report: &Report, smp: u32, suite: &str, compiler: &str) -> Result<
         let guest = format!("/tests/{suite}/{}", stem(&path));
         for run in runs {
             let argv = vec![guest.clone()];
-            let disk = run.0 == on_disk;
+            let disk = run.0.starts_with("disk/");
             let mut program = program(run, argv, &wishes, content.clone(), &binary, &guest);
             if disk {
                 program.onto_disk(&wishes);
