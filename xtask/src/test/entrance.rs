@@ -40,16 +40,11 @@ const CRASHES: [(&str, &str, &str); 2] = [
 
 type Test = fn() -> Result<Verdict>;
 
-/// Pieces of work, those that take longest first. What is in one piece is done one after the other: it uses the same disk of the host, or GDB.
+/// Pieces of work. The first makes Debian's configured root, if there is none; the last want it, and would wait for it. What is in one piece is done one
+/// after the other: it uses the same disk of the host, or GDB.
 const PIECES: [&[(&str, Test)]; 13] = [
     &[("entrance/9p", super::ninep::served)],
-    &[
-        ("entrance/package", package),
-        ("entrance/failing-package", failing_package),
-        ("entrance/root", root),
-    ],
     &[("entrance/disks", disks)],
-    &[("entrance/ssh", super::ssh::ssh)],
     &[("entrance/share", super::share::share)],
     &[("entrance/deadline", deadline)],
     &[("entrance/trace", trace)],
@@ -63,6 +58,12 @@ const PIECES: [&[(&str, Test)]; 13] = [
     &[("entrance/driver", super::recipe::driver)],
     &[("entrance/window", super::window::window)],
     &[("entrance/head", head)],
+    &[
+        ("entrance/package", package),
+        ("entrance/failing-package", failing_package),
+        ("entrance/root", root),
+    ],
+    &[("entrance/ssh", super::ssh::ssh)],
 ];
 
 pub fn work(report: &Report) -> Result<Vec<Work<'_>>> {

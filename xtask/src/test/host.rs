@@ -10,13 +10,14 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-pub fn run(report: &Report) -> Result<()> {
+/// `further` is done while unit tests still run: the next suite, which builds the system.
+pub fn run(report: &Report, further: impl FnOnce() -> Result<()>) -> Result<()> {
     let unit = match report.wants("host/unit") {
         true => Some(Unit::start()?),
         false => None,
     };
     // When all is compiled the programs run one after the other, and a processor has time for the rest.
-    let rest = rest(report);
+    let rest = rest(report).and_then(|()| further());
     if let Some(unit) = unit {
         unit.end(report)?;
     }
