@@ -1,7 +1,7 @@
 //! bind(2): addresses and ports of sockets.
 
 use crate::address::{Address, Endpoint};
-use crate::packet::protocol::{TCP, UDP};
+use crate::packet::protocol::{TCP, UDP, UDP_LITE};
 use crate::ports::{Claim, Ports, PRIVILEGED};
 use crate::server::{fail, Net};
 use crate::socket::State;
@@ -88,8 +88,9 @@ impl Net {
         socket.address_bound = !address.is_any();
         socket.port_bound = port != 0;
         // An address of IPv6 says so, and that stays.
-        if !address.is_any() && !address.is_v4() && matches!(socket.protocol, TCP | UDP) {
-            socket.options.only_v6 |= !socket.is_raw();
+        let of_ports = matches!(socket.protocol, TCP | UDP | UDP_LITE) && !socket.is_raw();
+        if !address.is_any() && !address.is_v4() {
+            socket.options.only_v6 |= of_ports;
         }
         socket.scope = (word >> 32) as u32;
         Ok(())

@@ -79,6 +79,11 @@ impl Net {
             (0, 0) => bytes.len().max(1),
             (0, size) | (size, _) => size.into(),
         };
+        // (As on Linux, whose sums of segments are made by devices, which know nothing of this.)
+        let segments = self.socket(index)?.options.segment | held.sent.segment != 0;
+        if segments && self.socket(index)?.is_lite() {
+            return fail(EIO);
+        }
         if bytes.len() <= size {
             return self.send_whole(cx, index, Some(bytes), bytes.len(), &held.sent);
         }

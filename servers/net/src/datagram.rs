@@ -1,4 +1,4 @@
-//! UDP (RFC 768): datagrams that wait in the packets in which they came, and those that leave.
+//! UDP (RFC 768) and UDP-Lite (RFC 3828), whose sum may cover the beginning only: datagrams that wait in the packets in which they came, and those that leave.
 
 use crate::address::{Address, Endpoint};
 use crate::errors::Fault;
@@ -13,7 +13,6 @@ use crate::socket::{Socket, State};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use cairn_idl::errno::*;
-use cairn_idl::net::NETLINK;
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::{Context, Failure};
 use cairn_slab::Slab;
@@ -123,6 +122,56 @@ pub(crate) fn leave<K: Hash + Eq>(
     }
 }
 
+/// How many of a datagram's bytes its sum covers (RFC 3828, 3.1). None: it is none of UDP-Lite.
+fn covered(datagram: &[u8]) -> Option<usize> {
+    let head = datagram.first_chunk::<HEADER>()?;
+    match usize::from(u16::from_be_bytes([head[4], head[5]])) {
+        0 => Some(datagram.len()),
+        covered => (HEADER..=datagram.len())
+            .contains(&covered)
+            .then_some(covered),
+    }
+}
+
+/// Is the sum right of what it covers? There always is one.
+fn is_right(header: &Header, datagram: &[u8]) -> bool {
+    covered(datagram).is_some_and(|covered| {
+        datagram[6..8] != [0; 2]
+            && packet::checksum_of(header, datagram.len(), &datagram[..covered]) == 0
+    })
+}
+
+/// Does a socket take a datagram with so much of it covered (UDPLITE_RECV_CSCOV)? It always takes one that is covered whole.
+#[cold]
+fn takes(socket: &Socket, arrived: &Arrived, payload: Payload) -> bool {
+    let datagram = Payload {
+        start: payload.start.saturating_sub(HEADER),
+        ..payload
+    };
+    let datagram = arrived.packet.payload(datagram);
+    match (socket.is_lite(), socket.options.covered, covered(datagram)) {
+        (true, Some(least), Some(covered)) if covered < datagram.len() => {
+            least != 0 && covered >= least.into()
+        }
+        _ => true,
+    }
+}
+
+/// Say how much of it the sum covers, and make the sum.
+#[cold]
+fn cover(header: &Header, datagram: &mut [u8], covers: Option<u16>) {
+    let length = datagram.len();
+    let said = covers.filter(|covers| usize::from(*covers) < length);
+    let said = said.unwrap_or(length as u16);
+    datagram[4..6].copy_from_slice(&said.to_be_bytes());
+    let covered = covered(datagram).unwrap_or(length);
+    let sum = match packet::checksum_of(header, length, &datagram[..covered]) {
+        0 => 0xffff,
+        sum => sum,
+    };
+    datagram[6..8].copy_from_slice(&sum.to_be_bytes());
+}
+
 /// A datagram for several sockets, of which some have it.
 pub struct Spread {
     arrived: Arrived,
@@ -140,8 +189,8 @@ const SPREADS_MOST: usize = 16;
 
 impl Net {
     /// Who shall have a datagram.
-    fn datagram_socket(&self, ends: &Ends, text: &[u8]) -> Option<u32> {
-        if let Some(socket) = self.connected.get(ends) {
+    fn datagram_socket(&self, number: u8, ends: &Ends, text: &[u8]) -> Option<u32> {
+        if let Some(socket) = self.connected_by(number).get(ends) {
             return Some(*socket);
         }
         let address = Address(ends.local);
@@ -163,7 +212,7 @@ impl Net {
         let candidates = [address, address.wildcard(), Address::ANY];
         candidates.into_iter().find_map(|place| {
             let place = Endpoint::new(place, ends.local_port);
-            let key = (protocol::UDP, place);
+            let key = (number, place);
             let group = self.datagrams.get(&key)?;
             let socket = pick(&key, group)?;
             let it = self.sockets.get(socket)?;
@@ -173,6 +222,21 @@ impl Net {
             let theirs = Endpoint::new(Address(ends.remote), ends.remote_port);
             (!other && it.remote.is_none_or(|remote| remote == theirs)).then_some(socket)
         })
+    }
+
+    /// Sockets that are connected, of UDP or of UDP-Lite.
+    pub(crate) fn connected_by(&self, number: u8) -> &Map<Ends, u32> {
+        match number {
+            protocol::UDP_LITE => &self.connected_lite,
+            _ => &self.connected,
+        }
+    }
+
+    fn connected_by_mut(&mut self, number: u8) -> &mut Map<Ends, u32> {
+        match number {
+            protocol::UDP_LITE => &mut self.connected_lite,
+            _ => &mut self.connected,
+        }
     }
 
     pub(crate) fn datagram_arrives(&mut self, cx: &mut Context, arrived: Arrived) {
@@ -187,14 +251,20 @@ impl Net {
             return;
         };
         let half = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
-        let (source, destination, length) = (half(0), half(2), usize::from(half(4)));
-        if length < HEADER || length > bytes.len() {
+        let (source, destination, mut length) = (half(0), half(2), usize::from(half(4)));
+        if header.protocol == protocol::UDP_LITE {
+            length = bytes.len();
+            if !is_right(header, bytes) {
+                return;
+            }
+        } else if length < HEADER || length > bytes.len() {
             return;
-        }
-        let unchecked = half(6) == 0 && header.is_v4();
-        if packet.sum == Sum::Made && !unchecked && packet::checksum(header, &bytes[..length]) != 0
-        {
-            return;
+        } else {
+            let unchecked = half(6) == 0 && header.is_v4();
+            let looks = packet.sum == Sum::Made && !unchecked;
+            if looks && packet::checksum(header, &bytes[..length]) != 0 {
+                return;
+            }
         }
         let ends = Ends {
             local: header.destination.0,
@@ -209,7 +279,8 @@ impl Net {
         if arrived.several {
             return self.spread(cx, &ends, arrived, payload);
         }
-        let Some(index) = self.datagram_socket(&ends, &bytes[HEADER..length]) else {
+        let text = &bytes[HEADER..length];
+        let Some(index) = self.datagram_socket(header.protocol, &ends, text) else {
             if !arrived.several {
                 self.port_unreachable(cx, &arrived);
             }
@@ -254,7 +325,8 @@ impl Net {
         let kinds = if group.is_v4() { 3 } else { 2 };
         let mut left = COPIES;
         while let Some(place) = candidates[..kinds].get(spread.kind) {
-            let place = (protocol::UDP, Endpoint::new(*place, spread.port));
+            let number = spread.arrived.header.protocol;
+            let place = (number, Endpoint::new(*place, spread.port));
             let sockets = self.datagrams.get(&place);
             let Some(&index) = sockets.and_then(|sockets| sockets.get(spread.at)) else {
                 (spread.kind, spread.at) = (spread.kind + 1, 0);
@@ -301,14 +373,12 @@ impl Net {
         let Some(mut socket) = self.sockets.get_mut(index) else {
             return false;
         };
+        if socket.options.covered.is_some() && !takes(socket, &arrived, payload) {
+            return false;
+        }
         if socket.wanted.is_some() {
             // Its view begins with the header of UDP.
-            let udp = socket.protocol == protocol::UDP && !socket.is_raw();
-            let lead = if udp && socket.family != NETLINK {
-                HEADER
-            } else {
-                0
-            };
+            let lead = if socket.is_udp() { HEADER } else { 0 };
             let Some(most) = self.passes(index, &arrived, payload.start - lead) else {
                 return false;
             };
@@ -399,7 +469,7 @@ impl Net {
             (options.multicast_ttl, options.ttl, options.hops),
             (options.tos, options.traffic_class),
         );
-        let mtu_discover = options.mtu_discover;
+        let (mtu_discover, number) = (options.mtu_discover, socket.protocol);
         if socket.local.port == 0 {
             self.bind_ephemeral(cx, index)?;
         }
@@ -436,7 +506,7 @@ impl Net {
         let header = Header {
             source: own,
             destination,
-            protocol: protocol::UDP,
+            protocol: number,
             ttl: sent.ttl.unwrap_or(match multicast {
                 true => ttls.0,
                 false if destination.is_v4() => ttls.1,
@@ -528,7 +598,8 @@ impl Net {
         let between = self.between(cx, index, sent, &header)?;
         let whole = HEADER + length + between.as_ref().map_or(0, |of| of.bytes.len());
         self.measure(cx, index, (&to, &way), &mut header, whole)?;
-        let port = self.socket(index)?.local.port;
+        let socket = self.socket(index)?;
+        let (port, covers) = (socket.local.port, socket.options.covers);
         let identification = self.next_identification();
         let packet = Packet::new(&header, whole, identification);
         let mut packet = packet.ok_or(Failure::Errno(ENOBUFS))?;
@@ -545,8 +616,13 @@ impl Net {
             Some(text) => bytes[HEADER..].copy_from_slice(text),
             None => cx.fetch(sent.skipped as usize, &mut bytes[HEADER..])?,
         }
-        bytes[6..8].copy_from_slice(&pseudo.to_be_bytes());
-        packet.sum = Sum::Missing;
+        match header.protocol == protocol::UDP_LITE {
+            true => cover(&header, bytes, covers),
+            false => {
+                bytes[6..8].copy_from_slice(&pseudo.to_be_bytes());
+                packet.sum = Sum::Missing;
+            }
+        }
         self.output_as_addressed(cx, index, (packet, header), &way);
         Ok(())
     }
@@ -658,12 +734,10 @@ impl Net {
         }
         let socket = self.socket_mut(index)?;
         (socket.remote, socket.error) = (Some(to), 0);
-        let udp = self
-            .socket(index)?
-            .claim
-            .is_some_and(|claim| claim.protocol == protocol::UDP);
+        let (udp, number) = (socket.is_udp() && socket.claim.is_some(), socket.protocol);
         if let (Some(ends), true) = (self.ends_of(index), udp) {
-            if !self.connected.contains(&ends) && self.connected.insert(ends, index) {
+            let connected = self.connected_by_mut(number);
+            if !connected.contains(&ends) && connected.insert(ends, index) {
                 if let Some(queue) = self.socket_mut(index)?.queue_mut() {
                     queue.connected = true;
                 }
@@ -680,11 +754,12 @@ impl Net {
             return;
         };
         socket.remote = None;
+        let number = socket.protocol;
         let listed = socket
             .queue_mut()
             .is_some_and(|queue| core::mem::take(&mut queue.connected));
         if let (true, Some(ends)) = (listed, ends) {
-            self.connected.remove(&ends);
+            self.connected_by_mut(number).remove(&ends);
         }
     }
 

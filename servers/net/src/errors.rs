@@ -102,8 +102,9 @@ impl Net {
     ) {
         let local = Address(ends.local);
         let port = ends.local_port;
-        let found = match self.connected.get(ends) {
-            Some(index) if number == protocol::UDP => Some(*index),
+        let udp = matches!(number, protocol::UDP | protocol::UDP_LITE);
+        let found = match self.connected_by(number).get(ends) {
+            Some(index) if udp => Some(*index),
             _ => [local, local.wildcard(), Address::ANY]
                 .into_iter()
                 .find_map(|place| {
@@ -111,7 +112,7 @@ impl Net {
                     group.last().copied()
                 }),
         };
-        let text = quoted.get(HEADER..).filter(|_| number == protocol::UDP);
+        let text = quoted.get(HEADER..).filter(|_| udp);
         if let Some(index) = found {
             self.fault(cx, told, index, ends, text.unwrap_or(quoted));
         }

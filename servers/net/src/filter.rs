@@ -103,7 +103,7 @@ fn ports_of(number: u8, bytes: &[u8]) -> ([u16; 2], u8) {
     };
     match number {
         protocol::TCP => ([word(0), word(2)], bytes.get(13).copied().unwrap_or(0)),
-        protocol::UDP | 132 | 136 => ([word(0), word(2)], 0),
+        protocol::UDP | 132 | protocol::UDP_LITE => ([word(0), word(2)], 0),
         protocol::ICMP | protocol::ICMP_V6 => {
             let kind = bytes.first().copied().unwrap_or(u8::MAX);
             let ports = match (number, kind) {
@@ -174,6 +174,8 @@ fn rewrite(bytes: &mut [u8], header: &Header, payload: Payload, to: &Rewriting) 
     let (sum, optional, pseudo) = match header.protocol {
         protocol::TCP => (Some(start + 16), false, true),
         protocol::UDP => (Some(start + 6), header.is_v4(), true),
+        // (Addresses and ports are always covered.)
+        protocol::UDP_LITE => (Some(start + 6), false, true),
         protocol::ICMP => (Some(start + 2), false, false),
         protocol::ICMP_V6 => (Some(start + 2), false, true),
         _ => (None, false, false),
@@ -207,7 +209,7 @@ fn rewrite(bytes: &mut [u8], header: &Header, payload: Payload, to: &Rewriting) 
         return;
     }
     match header.protocol {
-        protocol::TCP | protocol::UDP => {
+        protocol::TCP | protocol::UDP | protocol::UDP_LITE => {
             for (i, port) in to.ports.into_iter().enumerate() {
                 replace(bytes, start + 2 * i, &port.to_be_bytes(), sum);
             }

@@ -5,7 +5,7 @@
 //! payer. Packets without any of this pay a look at two pointers.
 
 use crate::address::Address;
-use crate::packet::{protocol, Header, Packet, IPV4};
+use crate::packet::{Header, Packet, IPV4};
 use crate::server::{fail, fetched, Net, Sent};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
@@ -385,7 +385,7 @@ impl Net {
         let stream = socket.is_stream();
         let to = sent.to.or(socket.remote);
         let own = socket.is_v4();
-        let is_udp = socket.protocol == protocol::UDP && !socket.is_raw();
+        let is_udp = socket.is_udp();
         let v4 = own || to.is_some_and(|to| to.address.is_v4());
         let bytes = fetched(cx, length, ENOBUFS)?;
         let mut headers = Headers::default();

@@ -175,7 +175,9 @@ impl Net {
                     self.stream_error(cx, &ends, message, seq);
                 }
             }
-            protocol::UDP => self.datagram_fault(cx, told, number, &ends, inner),
+            protocol::UDP | protocol::UDP_LITE => {
+                self.datagram_fault(cx, told, number, &ends, inner)
+            }
             protocol::ICMP | protocol::ICMP_V6 => {
                 // An echo's number is in the place of its sender's port.
                 let ends = Ends {

@@ -254,7 +254,7 @@ impl Net {
         match header.protocol {
             protocol::TCP if !several => self.segment_arrives(cx, arrived),
             protocol::TCP => {}
-            protocol::UDP => self.datagram_arrives(cx, arrived),
+            protocol::UDP | protocol::UDP_LITE => self.datagram_arrives(cx, arrived),
             protocol::ICMP if header.is_v4() => self.icmp_arrives(cx, arrived),
             protocol::ICMP_V6 if !header.is_v4() => self.icmp_v6_arrives(cx, arrived),
             IGMP if header.is_v4() => self.igmp_arrives(cx, &arrived),

@@ -9,7 +9,7 @@ use crate::socket::{Listener, State, FILTER, HEADER_INCLUDED_V6};
 use crate::stamps::{self, Stamps};
 use cairn_idl::capability;
 use cairn_idl::errno::*;
-use cairn_idl::net::{with, DATAGRAM, INET, INET6, NETLINK, PACKET, RAW, STREAM};
+use cairn_idl::net::{with, INET, INET6, NETLINK, PACKET, RAW, STREAM};
 use cairn_resmgr::server::Answer;
 use cairn_resmgr::{Context, Failure};
 use cairn_rt::channel::Reply;
@@ -87,6 +87,9 @@ pub struct Options {
     pub segment: u16,
     /// UDP_GRO: remembered only, datagrams come one by one.
     pub merges: bool,
+    /// UDPLITE_SEND_CSCOV, UDPLITE_RECV_CSCOV: bytes that sums cover, or must cover (0: all); None: it was not said.
+    pub covers: Option<u16>,
+    pub covered: Option<u16>,
     pub max_segment: u16,
     pub keep_idle: u32,
     pub keep_interval: u32,
@@ -156,6 +159,8 @@ impl Options {
             quick_ack: true,
             segment: 0,
             merges: false,
+            covers: None,
+            covered: None,
             max_segment: 0,
             keep_idle: 7200,
             keep_interval: 75,
@@ -222,6 +227,7 @@ const SOCKET: u32 = 1;
 const IP: u32 = 0;
 const TCP: u32 = 6;
 const UDP: u32 = 17;
+const UDP_LITE: u32 = 136;
 const IPV6: u32 = 41;
 const RAW_LEVEL: u32 = 255;
 const ICMP_V6: u32 = 58;
@@ -303,9 +309,21 @@ const RECEIVE_LOW_MAX: u32 = 1_808_768;
 /// UDP_
 mod udp {
     pub const CORK: u32 = 1;
+    /// UDPLITE_SEND_CSCOV, UDPLITE_RECV_CSCOV
+    pub const COVERS: u32 = 10;
+    pub const COVERED: u32 = 11;
     pub const ENCAP: u32 = 100;
     pub const SEGMENT: u32 = 103;
     pub const GRO: u32 = 104;
+}
+
+/// The header is always covered (RFC 3828, 3.1); 0 is everything.
+fn coverage(value: i32) -> u16 {
+    match value {
+        0 => 0,
+        ..8 => 8,
+        value => value.min(u16::MAX.into()) as u16,
+    }
 }
 
 /// Switches that are remembered.
@@ -490,7 +508,9 @@ impl Net {
             RAW_LEVEL | ICMP_V6 if self.socket(index)?.is_raw() => {
                 [u64::from(self.get_filter(index, level, number)?), 0]
             }
-            UDP if self.is_udp(index)? => [u64::from(self.get_udp_option(index, number)?), 0],
+            UDP | UDP_LITE if self.socket(index)?.is_udp() => {
+                [u64::from(self.get_udp_option(index, number)?), 0]
+            }
             TCP | UDP | RAW_LEVEL | ICMP_V6 => return fail(ENOPROTOOPT),
             _ => return fail(EOPNOTSUPP),
         };
@@ -559,9 +579,7 @@ impl Net {
                 0
             }
             so::BPF_EXTENSIONS => BPF_EXTENSIONS,
-            so::PEEK_OFF if socket.protocol != protocol::UDP || socket.is_raw() => {
-                return fail(EOPNOTSUPP)
-            }
+            so::PEEK_OFF if !socket.is_udp() => return fail(EOPNOTSUPP),
             so::PEEK_OFF => options.peek_from as u64,
             number if number < 128 && SWITCHES >> number & 1 != 0 => {
                 (options.switches >> number & 1) as u64
@@ -656,11 +674,6 @@ impl Net {
         })
     }
 
-    fn is_udp(&self, index: u32) -> Answer<bool> {
-        let socket = self.socket(index)?;
-        Ok(socket.kind == DATAGRAM && socket.protocol == protocol::UDP)
-    }
-
     fn get_udp_option(&mut self, index: u32, number: u32) -> Answer<u32> {
         let options = &self.socket(index)?.options;
         Ok(match number {
@@ -668,6 +681,8 @@ impl Net {
             udp::SEGMENT => options.segment.into(),
             udp::GRO => options.merges.into(),
             udp::ENCAP => 0,
+            udp::COVERS => options.covers.unwrap_or(0).into(),
+            udp::COVERED => options.covered.unwrap_or(0).into(),
             _ => return fail(ENOPROTOOPT),
         })
     }
@@ -680,7 +695,9 @@ impl Net {
         number: u32,
         value: i32,
     ) -> Answer<()> {
-        let options = &mut self.socket_mut(index)?.options;
+        let socket = self.socket_mut(index)?;
+        let lite = socket.is_lite();
+        let options = &mut socket.options;
         match number {
             udp::CORK => {
                 options.cork = value != 0;
@@ -691,6 +708,8 @@ impl Net {
             udp::SEGMENT => options.segment = within(value, 0, u16::MAX.into())? as u16,
             udp::GRO => options.merges = value != 0,
             udp::ENCAP if value == 0 => {}
+            udp::COVERS if lite => options.covers = Some(coverage(value)),
+            udp::COVERED if lite => options.covered = Some(coverage(value)),
             _ => return fail(ENOPROTOOPT),
         }
         Ok(())
@@ -795,7 +814,9 @@ impl Net {
             TCP if self.socket(index)?.is_stream() => {
                 self.set_tcp_option(cx, index, number, value as i32)?
             }
-            UDP if self.is_udp(index)? => self.set_udp_option(cx, index, number, value as i32)?,
+            UDP | UDP_LITE if self.socket(index)?.is_udp() => {
+                self.set_udp_option(cx, index, number, value as i32)?
+            }
             TCP | UDP | RAW_LEVEL | ICMP_V6 => return fail(ENOPROTOOPT),
             _ => return fail(EOPNOTSUPP),
         }
@@ -846,7 +867,7 @@ impl Net {
         let stream = socket.is_stream();
         let internet = matches!(socket.family, INET | INET6);
         let is_tcp = internet && stream;
-        let is_udp = internet && socket.kind == DATAGRAM && socket.protocol == protocol::UDP;
+        let (is_udp, is_lite) = (socket.is_udp(), socket.is_lite());
         let options = &mut socket.options;
         let locked = options.switches >> so::LOCK_FILTER & 1 != 0;
         match number {
@@ -884,7 +905,7 @@ impl Net {
             so::MAX_PACING_RATE => options.pacing = value,
             so::TXTIME if value >> 32 > 3 => return fail(EINVAL),
             so::TXTIME => options.send_time = value,
-            so::ZEROCOPY if !is_udp && !is_tcp => return fail(EOPNOTSUPP),
+            so::ZEROCOPY if (!is_udp || is_lite) && !is_tcp => return fail(EOPNOTSUPP),
             so::ZEROCOPY if value > 1 => return fail(EINVAL),
             so::BUSY_POLL_BUDGET => {
                 within(value as u32 as i32, 0, 0xffff)?;

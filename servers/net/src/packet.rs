@@ -17,6 +17,8 @@ pub mod protocol {
     pub const TCP: u8 = 6;
     pub const UDP: u8 = 17;
     pub const ICMP_V6: u8 = 58;
+    /// RFC 3828
+    pub const UDP_LITE: u8 = 136;
 }
 
 /// What a header says.
@@ -351,6 +353,11 @@ fn pseudo_sum(header: &Header, length: usize) -> u64 {
 #[inline]
 pub fn pseudo(header: &Header, length: usize) -> u16 {
     !fold(pseudo_sum(header, length))
+}
+
+/// The same sum of a datagram of UDP-Lite (RFC 3828, 3.1) of so many bytes, of which these are covered.
+pub fn checksum_of(header: &Header, length: usize, covered: &[u8]) -> u16 {
+    fold(pseudo_sum(header, length) + sum(covered))
 }
 
 /// The Internet checksum (RFC 1071) with the pseudo-header of these addresses.

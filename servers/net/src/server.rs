@@ -127,6 +127,7 @@ pub struct Net {
     /// Raw sockets, by family and protocol.
     pub(crate) raws: Map<(u64, u8), Vec<u32>>,
     pub(crate) connected: Map<Ends, u32>,
+    pub(crate) connected_lite: Map<Ends, u32>,
     pub(crate) netlinks: Slab<Netlink>,
     pub(crate) cookies: Slab<Cookie>,
     /// Who has which name, by protocol; those that are in groups.
@@ -240,6 +241,7 @@ impl Net {
             datagrams: Map::new(key()),
             raws: Map::new(key()),
             connected: Map::new(key()),
+            connected_lite: Map::new(key()),
             netlinks: Slab::new(),
             cookies: Slab::new(),
             netlink_ports: Map::new(key()),
@@ -335,6 +337,7 @@ impl Net {
         let protocol = match (kind, protocol) {
             (STREAM, 0 | 6) => protocol::TCP,
             (DATAGRAM, 0 | 17) => protocol::UDP,
+            (DATAGRAM, 136) => protocol::UDP_LITE,
             (DATAGRAM, number) if number == icmp => number as u8,
             (RAW, 0) => return fail(EPROTONOSUPPORT),
             (RAW, _) if !self.has_capability(cx, capability::NET_RAW) => return fail(EPERM),
@@ -663,11 +666,9 @@ impl Net {
             }
             false if flags & msg::OOB != 0 => fail(EOPNOTSUPP),
             false => {
-                let done = match self.socket(index)?.protocol {
-                    protocol::UDP if self.socket(index)?.kind == DATAGRAM => {
-                        self.send_datagram(cx, index, length, sent, flags & msg::MORE != 0)?
-                    }
-                    _ => self.send_raw(cx, index, length, sent)?,
+                let done = match self.socket(index)?.is_udp() {
+                    true => self.send_datagram(cx, index, length, sent, flags & msg::MORE != 0)?,
+                    false => self.send_raw(cx, index, length, sent)?,
                 };
                 self.pump(cx);
                 Ok(done)
@@ -786,7 +787,7 @@ impl Net {
             };
             let length = length - skipped;
             let socket = self.socket(index)?;
-            let udp = socket.protocol == protocol::UDP && !socket.is_raw();
+            let udp = socket.is_udp();
             let result = match flags & msg::OOB {
                 _ if udp => self.next_datagram(cx, index, (skipped, length), peek),
                 0 => self.next_datagram(cx, index, (skipped, length), peek),

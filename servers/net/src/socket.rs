@@ -6,12 +6,13 @@ use crate::corked::Held;
 use crate::datagram::Queue;
 use crate::headers::Headers;
 use crate::options::Options;
+use crate::packet::protocol;
 use crate::ports::Claim;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::rc::Rc;
 use cairn_idl::fs::poll;
-use cairn_idl::net::{INET, INET6, RAW, STREAM};
+use cairn_idl::net::{DATAGRAM, INET, INET6, RAW, STREAM};
 use cairn_resmgr::timeouts::Limits;
 
 /// What listens.
@@ -158,6 +159,17 @@ impl Socket {
 
     pub fn is_stream(&self) -> bool {
         self.kind == STREAM
+    }
+
+    /// Of UDP, or of UDP-Lite, which differs from it in what its sums cover.
+    pub fn is_udp(&self) -> bool {
+        self.kind == DATAGRAM
+            && matches!(self.family, INET | INET6)
+            && matches!(self.protocol, protocol::UDP | protocol::UDP_LITE)
+    }
+
+    pub fn is_lite(&self) -> bool {
+        self.is_udp() && self.protocol == protocol::UDP_LITE
     }
 
     pub fn is_raw(&self) -> bool {

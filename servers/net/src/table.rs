@@ -4,7 +4,7 @@ use crate::address::{Address, Endpoint};
 use crate::groups::ADDRESS_COST;
 use crate::interface::{flag, Interface, Own};
 use crate::options::state_number;
-use crate::packet::protocol;
+use crate::packet::protocol::{TCP, UDP, UDP_LITE};
 use crate::server::{fail, Net};
 use crate::socket::State;
 use alloc::string::String;
@@ -88,10 +88,12 @@ impl Net {
             return fail(EINVAL);
         }
         let next = match Listing::from_word(which) {
-            Some(Listing::Tcp) => self.sockets_from(place, &mut text, room, (true, true)),
-            Some(Listing::Tcp6) => self.sockets_from(place, &mut text, room, (true, false)),
-            Some(Listing::Udp) => self.sockets_from(place, &mut text, room, (false, true)),
-            Some(Listing::Udp6) => self.sockets_from(place, &mut text, room, (false, false)),
+            Some(Listing::Tcp) => self.sockets_from(place, &mut text, room, (TCP, true)),
+            Some(Listing::Tcp6) => self.sockets_from(place, &mut text, room, (TCP, false)),
+            Some(Listing::Udp) => self.sockets_from(place, &mut text, room, (UDP, true)),
+            Some(Listing::Udp6) => self.sockets_from(place, &mut text, room, (UDP, false)),
+            Some(Listing::Udplite) => self.sockets_from(place, &mut text, room, (UDP_LITE, true)),
+            Some(Listing::Udplite6) => self.sockets_from(place, &mut text, room, (UDP_LITE, false)),
             Some(Listing::Devices) => {
                 for interface in &self.interfaces.all {
                     device(&mut text, interface);
@@ -131,9 +133,9 @@ impl Net {
         place: u64,
         text: &mut String,
         room: usize,
-        (stream, v4): (bool, bool),
+        (protocol, v4): (u8, bool),
     ) -> u64 {
-        let next = self.walk_sockets(place, (stream, v4), |at, line, _| {
+        let next = self.walk_sockets(place, (protocol, v4), |at, line, _| {
             if text.len() + LINE > room {
                 return false;
             }
@@ -237,10 +239,11 @@ impl Net {
     pub(crate) fn walk_sockets(
         &self,
         place: u64,
-        (stream, v4): (bool, bool),
+        (protocol, v4): (u8, bool),
         mut take: impl FnMut(u32, &Line, Option<u32>) -> bool,
     ) -> Option<u64> {
         let (mut part, mut at) = ((place >> 32) as u32, place as u32);
+        let stream = protocol == TCP;
         for _ in 0..SHARE {
             let end = match part {
                 0 => self.sockets.end(),
@@ -254,7 +257,7 @@ impl Net {
                 continue;
             }
             let (line, socket) = match part {
-                0 => (self.socket_line(at, stream, v4), Some(at)),
+                0 => (self.socket_line(at, protocol, v4), Some(at)),
                 1 => {
                     let socket = self.streams.get(at).and_then(|stream| stream.socket);
                     (self.stream_line(at, v4), socket)
@@ -270,11 +273,10 @@ impl Net {
         Some(u64::from(part) << 32 | u64::from(at))
     }
 
-    fn socket_line(&self, at: u32, stream: bool, v4: bool) -> Option<Line> {
+    fn socket_line(&self, at: u32, protocol: u8, v4: bool) -> Option<Line> {
         let socket = self.sockets.get(at)?;
-        let known = matches!(socket.protocol, protocol::TCP | protocol::UDP) && !socket.is_raw();
-        if !known || socket.is_stream() != stream || socket.is_v4() != v4 || socket.local.port == 0
-        {
+        let meant = socket.protocol == protocol && (socket.is_stream() || socket.is_udp());
+        if !meant || socket.is_v4() != v4 || socket.local.port == 0 {
             return None;
         }
         let any = Endpoint::new(if v4 { Address::ANY_V4 } else { Address::ANY }, 0);

@@ -164,6 +164,7 @@ fn all_gone(b: &mut Bench<Net>) {
     assert_eq!(net.waits.len(), 0, "records");
     assert!(net.connections.is_empty() && net.listeners.is_empty());
     assert!(net.datagrams.is_empty() && net.connected.is_empty());
+    assert!(net.connected_lite.is_empty());
     assert!(net.ports.is_empty() && net.timers.is_empty());
     // Some pages may stay bought.
     let charged = b.fake.charged.values().copied().max().unwrap_or(0);
@@ -205,6 +206,51 @@ fn datagrams_in_pieces() {
     assert_eq!(result_of(&mut b, from, &more, &[0; 60_000]), 60_000);
     b.close(from);
     b.close(to);
+    all_gone(&mut b);
+}
+
+/// UDP-Lite: what sums cover, and ports that are not those of UDP.
+#[test]
+fn sums_that_cover_a_beginning() {
+    let mut b = bench();
+    let lite = |b: &mut Bench<Net>| {
+        let words = [net::SOCKET, INET, DATAGRAM, 136, 0];
+        call(b, 0, &words, b"", 0).unwrap().minted[0]
+    };
+    let set = |b: &mut Bench<Net>, badge, option: u64, value: u64| {
+        let words = [net::SET_OPTION, 136 << 32 | option, value, 0];
+        result_of(b, badge, &words, b"")
+    };
+    let (to, from) = (lite(&mut b), lite(&mut b));
+    let udp = socket(&mut b, INET, DATAGRAM);
+    assert_eq!(bind(&mut b, to, Address::LOOPBACK_V4, 7000), 0);
+    assert_eq!(bind(&mut b, udp, Address::LOOPBACK_V4, 7000), 0);
+    assert_eq!(connect(&mut b, from, Address::LOOPBACK_V4, 7000), 0);
+    assert_eq!(set(&mut b, udp, 10, 8), -ENOPROTOOPT);
+    let coverages = [0, 8, 9, 11, 12, 13, 50];
+    for covers in coverages {
+        assert_eq!(set(&mut b, from, 10, covers), 0);
+        for least in coverages {
+            assert_eq!(set(&mut b, to, 11, least), 0);
+            assert_eq!(send(&mut b, from, b"text"), 4);
+            let whole = covers == 0 || covers >= 12;
+            let taken = whole || least != 0 && covers >= least;
+            let expected = if taken {
+                Ok(b"text".to_vec())
+            } else {
+                Err(-EAGAIN)
+            };
+            assert_eq!(receive(&mut b, to, 10, 0), expected, "{covers} {least}");
+        }
+    }
+    assert_eq!(receive(&mut b, udp, 10, 0), Err(-EAGAIN));
+    assert_eq!(connect(&mut b, to, Address::LOOPBACK_V4, 9), 0);
+    assert_eq!(send(&mut b, from, b"x"), 1);
+    assert_eq!(receive(&mut b, to, 10, 0), Err(-EAGAIN));
+    assert_eq!(send(&mut b, from, b"x"), -ECONNREFUSED);
+    for badge in [to, from, udp] {
+        b.close(badge);
+    }
     all_gone(&mut b);
 }
 
@@ -818,6 +864,7 @@ fn hostile_packets_end_nothing() {
             let protocols = [
                 protocol::TCP,
                 protocol::UDP,
+                protocol::UDP_LITE,
                 protocol::ICMP,
                 protocol::ICMP_V6,
                 99,

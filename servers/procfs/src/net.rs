@@ -58,6 +58,14 @@ pub fn udp6<S: System>(system: &mut S, _: Who, to: &mut String) -> Option<()> {
     table(system, UDP6, Listing::Udp6, to)
 }
 
+pub fn udplite<S: System>(system: &mut S, _: Who, to: &mut String) -> Option<()> {
+    table(system, UDP, Listing::Udplite, to)
+}
+
+pub fn udplite6<S: System>(system: &mut S, _: Who, to: &mut String) -> Option<()> {
+    table(system, UDP6, Listing::Udplite6, to)
+}
+
 pub fn devices<S: System>(system: &mut S, _: Who, to: &mut String) -> Option<()> {
     table(system, DEVICES, Listing::Devices, to)
 }

@@ -325,6 +325,8 @@ pub fn rows<S: System>() -> alloc::vec::Vec<Row<S>> {
         text(Net, "tcp6", net::tcp6),
         text(Net, "udp", net::udp),
         text(Net, "udp6", net::udp6),
+        text(Net, "udplite", net::udplite),
+        text(Net, "udplite6", net::udplite6),
         text(Net, "unix", net::unix),
         dir(Sys, "fs", Fs),
         dir(Sys, "kernel", Kernel),

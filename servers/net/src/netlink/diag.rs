@@ -34,7 +34,7 @@ const LISTEN: u8 = 10;
 /// What somebody wants to see.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked {
-    stream: bool,
+    protocol: u8,
     v4: bool,
     /// A bit for each attribute, from the first on.
     further: u8,
@@ -64,9 +64,8 @@ impl Net {
         if body.len() < REQUEST {
             return Err(EINVAL);
         }
-        let stream = match body[1] {
-            protocol::TCP => true,
-            protocol::UDP => false,
+        let protocol = match body[1] {
+            of @ (protocol::TCP | protocol::UDP | protocol::UDP_LITE) => of,
             _ => return Err(ENOENT),
         };
         if message.kind == DESTROY {
@@ -77,7 +76,7 @@ impl Net {
             return Err(EOPNOTSUPP);
         }
         Ok(Outcome::Dump(What::Sockets(Asked {
-            stream,
+            protocol,
             v4: family == INET,
             further: body[2],
             states: word(body, 4),
@@ -151,7 +150,7 @@ impl Net {
         asked: &Asked,
         place: u64,
     ) -> Option<u64> {
-        self.walk_sockets(place, (asked.stream, asked.v4), |_, line, socket| {
+        self.walk_sockets(place, (asked.protocol, asked.v4), |_, line, socket| {
             if asked.states >> (line.state & 31) & 1 == 0 {
                 return true;
             }
@@ -192,7 +191,8 @@ impl Net {
 
     /// What `ss -i` shows of a stream.
     fn put_details(&self, to: &mut Builder, asked: &Asked, socket: &Socket) {
-        let wanted = |attribute: u16| asked.stream && asked.further >> (attribute - 1) & 1 != 0;
+        let stream = asked.protocol == protocol::TCP;
+        let wanted = |attribute: u16| stream && asked.further >> (attribute - 1) & 1 != 0;
         if wanted(INFO) {
             let stream = match socket.state {
                 State::Stream(at) => self.streams.get(at),
